@@ -1,0 +1,21 @@
+# Each library comes from the system's packages, or from the folder that TESSERA_DEPS names.
+
+if(TESSERA_DEPS)
+  if(NOT EXISTS ${TESSERA_DEPS}/usr/include)
+    message(FATAL_ERROR "TESSERA_DEPS=${TESSERA_DEPS} holds no usr/include; make the folder with: ./tessera deps --bundle DIR")
+  endif()
+  list(PREPEND CMAKE_PREFIX_PATH ${TESSERA_DEPS}/usr)
+endif()
+
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+if(TESSERA_TESTS)
+  find_package(GTest 1.11 REQUIRED)
+  find_package(rapidcheck REQUIRED)
+endif()
+if(TESSERA_BENCH)
+  find_package(benchmark 1.6 REQUIRED)
+endif()
+if(TESSERA_TORCH)
+  include(TesseraTorch)
+endif()

@@ -1,0 +1,10 @@
+# `cmake --install`, and find_package(tessera [COMPONENTS core]) for those who use it.
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
+install(EXPORT tessera FILE tesseraTargets.cmake NAMESPACE tessera:: DESTINATION ${package_folder})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tesseraConfig.cmake.in tesseraConfig.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(tesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tesseraConfig.cmake ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+        DESTINATION ${package_folder})

@@ -1,0 +1,37 @@
+// `tessera env`: what this build stands on.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <iostream>
+
+#include "cli/parse.h"
+#include "cli/verbs.h"
+
+namespace tessera::cli {
+namespace {
+
+std::string devices() {
+  const size_t count = at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+  return count == 0 ? "cpu" : "cpu, " + std::to_string(count) + " cuda";
+}
+
+}  // namespace
+
+int run_env(const std::vector<std::string>& arguments) {
+  CLI::App app("What this build stands on: LibTorch, its back ends, the devices it finds.",
+               "tessera env");
+  if (const auto done = parse(app, arguments)) return *done;
+#ifdef USE_C10D_NCCL
+  constexpr const char* kBackends = "gloo, nccl";
+#else
+  constexpr const char* kBackends = "gloo";
+#endif
+  std::cout << version_text() << "libtorch " << TORCH_VERSION << "\n"
+            << "back ends " << kBackends << "\n"
+            << "devices " << devices() << "\n"
+            << "threads " << at::get_num_threads() << "\n";
+  return kOk;
+}
+
+}  // namespace tessera::cli

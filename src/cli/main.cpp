@@ -1,0 +1,66 @@
+// `tessera`: verbs that need no torch run here, the others in `tessera-torch` beside this program.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/parse.h"
+#include "cli/verbs.h"
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+int explain_unknown(std::string_view word) {
+  const bool flag = word.starts_with("-");
+  std::vector<std::string> names = verb_names();
+  if (flag) names = {"--help", "--version"};
+  std::cerr << "tessera: unknown " << (flag ? "flag" : "verb") << " '" << word << "'"
+            << did_you_mean(word, names) << "\n`tessera --help` lists the verbs.\n";
+  return kBadUsage;
+}
+
+// Replaces this process by `tessera-torch`, with the same arguments.
+int exec_torch(char** argv) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe");
+  const auto program = self.parent_path() / "tessera-torch";
+  execv(program.c_str(), argv);
+  throw DataError(concat("the verb '", argv[1], "' needs LibTorch, but ", program.string(),
+                         " cannot be started (", std::strerror(errno),
+                         "); build with LibTorch: ./tessera build, or cmake -DTESSERA_TORCH=ON"));
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << help_text();
+    return kBadUsage;
+  }
+  const std::string word = argv[1];
+  if (word == "--help" || word == "-h" || word == "help") {
+    std::cout << help_text();
+    return kOk;
+  }
+  if (word == "--version") {
+    std::cout << version_text();
+    return kOk;
+  }
+  // For the wrapper script: is LibTorch needed for this verb?
+  if (word == "--needs-torch" && argc == 3) {
+    const Verb* verb = find_verb(argv[2]);
+    return verb != nullptr && verb->program == Program::kTorch ? kOk : kFailed;
+  }
+  const Verb* verb = find_verb(word);
+  if (verb == nullptr) return explain_unknown(word);
+  if (verb->program == Program::kTorch) return exec_torch(argv);
+  return run_ranks({argv + 2, argv + argc});
+}
+
+}  // namespace
+}  // namespace tessera::cli
+
+int main(int argc, char** argv) {
+  return tessera::cli::guarded([&] { return tessera::cli::run(argc, argv); });
+}

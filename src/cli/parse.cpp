@@ -1,0 +1,60 @@
+#include "cli/parse.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The first argument that no flag takes.
+std::string explain_extra(const CLI::App& app) {
+  const std::vector<std::string> extra = app.remaining();
+  const std::string word = extra.empty() ? "" : extra.front().substr(0, extra.front().find('='));
+  const std::string kind = word.starts_with("-") ? "unknown flag '" : "unexpected argument '";
+  return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
+}
+
+}  // namespace
+
+std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
+  app.allow_extras();
+  app.get_formatter()->column_width(34);
+  std::ranges::reverse(arguments);  // CLI11 reads a vector from its end.
+  try {
+    app.parse(std::move(arguments));
+    if (app.remaining().empty()) return std::nullopt;
+    std::cerr << app.get_name() << ": " << explain_extra(app) << "\n";
+  } catch (const CLI::Success&) {
+    std::cout << app.help();
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << app.get_name() << ": " << error.what() << "\n";
+  }
+  std::cerr << "`" << app.get_name() << " --help` lists the flags.\n";
+  return kBadUsage;
+}
+
+int guarded(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const ConfigError& error) {
+    std::cerr << "tessera: " << error.what() << "\n";
+    return kBadUsage;
+  } catch (const std::exception& error) {
+    std::cerr << "tessera: " << error.what() << "\n";
+    return kFailed;
+  }
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::cli {
+
+/// Exit codes of all verbs.
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;    // The work failed.
+inline constexpr int kBadUsage = 2;  // A flag or a value that the caller chose is wrong.
+
+/// Reads the arguments into the app's flags. A result means that the verb is done with this exit
+/// code: help was printed, or the arguments were wrong and the message named the nearest flag.
+std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments);
+
+/// Runs `body` and turns what it throws into a message on stderr and an exit code.
+int guarded(const std::function<int()>& body);
+
+}  // namespace tessera::cli

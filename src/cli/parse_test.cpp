@@ -1,0 +1,65 @@
+#include "cli/parse.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Parsed {
+  std::optional<int> code;
+  int world = 0;
+  std::string messages;
+};
+
+Parsed parse_words(std::vector<std::string> words) {
+  Parsed parsed;
+  CLI::App app("", "sample");
+  app.add_option("--world", parsed.world, "ranks");
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  parsed.code = parse(app, std::move(words));
+  parsed.messages = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  return parsed;
+}
+
+TEST(Parse, ReadsFlagsInOrder) {
+  const Parsed parsed = parse_words({"--world", "8"});
+  EXPECT_EQ(parsed.code, std::nullopt);
+  EXPECT_EQ(parsed.world, 8);
+}
+
+TEST(Parse, NamesTheNearestFlag) {
+  for (const char* word : {"--wrld", "--wrld=8"}) {
+    const Parsed parsed = parse_words({word});
+    EXPECT_EQ(parsed.code, kBadUsage);
+    EXPECT_NE(parsed.messages.find("unknown flag '--wrld'; did you mean '--world'?"),
+              std::string::npos)
+        << parsed.messages;
+  }
+}
+
+TEST(Parse, RefusesWordsAndBadNumbers) {
+  EXPECT_EQ(parse_words({"ranks"}).code, kBadUsage);
+  const Parsed parsed = parse_words({"--world", "many"});
+  EXPECT_EQ(parsed.code, kBadUsage);
+  EXPECT_NE(parsed.messages.find("many"), std::string::npos) << parsed.messages;
+}
+
+TEST(Parse, HelpIsASuccess) {
+  const Parsed parsed = parse_words({"--help"});
+  EXPECT_EQ(parsed.code, kOk);
+  EXPECT_NE(parsed.messages.find("--world"), std::string::npos);
+}
+
+TEST(Guarded, TurnsExceptionsIntoExitCodes) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(guarded([] { return 7; }), 7);
+  EXPECT_EQ(guarded([]() -> int { throw ConfigError("tp is odd"); }), kBadUsage);
+  EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "tessera: tp is odd\ntessera: no such file\n");
+}
+
+}  // namespace
+}  // namespace tessera::cli

@@ -1,0 +1,126 @@
+// `tessera ranks`: how ranks form groups, without starting any process.
+#include "cli/ranks.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+
+#include "cli/parse.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "tessera/base/check.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr int64_t kLargestPicture = 4096;  // Ranks; a browser stays quick and cells readable.
+
+struct Flags {
+  std::optional<int64_t> world, tp, pp, cp, ep, etp, rank;
+  std::optional<std::string> order;
+  int64_t gpus_per_node = 8;
+  std::string svg;
+  std::string color = "auto";
+  bool json = false;
+
+  bool is_example() const { return !(world || tp || pp || cp || ep || etp); }
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--world", flags.world, "number of ranks");
+  app.add_option("--tp", flags.tp, "tensor-parallel size (1)");
+  app.add_option("--pp", flags.pp, "pipeline-parallel size (1)");
+  app.add_option("--cp", flags.cp, "context-parallel size (1)");
+  app.add_option("--ep", flags.ep, "expert-parallel size (1)");
+  app.add_option("--etp", flags.etp, "tensor-parallel size of the experts (as tp)");
+  app.add_option("--order", flags.order, "axes, fastest first (tp-cp-ep-dp-pp)");
+  app.add_option("--rank", flags.rank, "show every group that this rank is in");
+  app.add_option("--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
+  app.add_option("--svg", flags.svg, "write the picture to this file");
+  app.add_flag("--json", flags.json, "print JSON");
+  app.add_option("--color", flags.color, "auto, always or never (auto)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.footer(
+      "Without sizes an example is shown: --world 64 --tp 8 --pp 2.\n"
+      "The data-parallel size is what remains: world / (tp·cp·pp).\n");
+}
+
+RanksQuery query_of(const Flags& flags) {
+  RanksQuery query;
+  if (flags.is_example()) {
+    query.sizes = {.world = 64, .tp = 8, .pp = 2};
+  } else {
+    TSR_CHECK(flags.world, "--world is missing: give the number of ranks, e.g. --world 64");
+    query.sizes = {.world = *flags.world,
+                   .tp = flags.tp.value_or(1),
+                   .pp = flags.pp.value_or(1),
+                   .cp = flags.cp.value_or(1),
+                   .ep = flags.ep.value_or(1),
+                   .etp = flags.etp};
+  }
+  if (flags.order) query.sizes.order = *flags.order;
+  if (flags.rank) query.rank = GlobalRank{*flags.rank};
+  query.gpus_per_node = flags.gpus_per_node;
+  return query;
+}
+
+RanksView view_of(RanksQuery query) {
+  MegatronGroups groups = megatron_groups(query.sizes);
+  TSR_CHECK(query.gpus_per_node > 0, "--gpus-per-node ", query.gpus_per_node,
+            " is not positive; a node has at least 1 GPU");
+  TSR_CHECK(!query.rank || groups.decoder.contains(*query.rank), "--rank ",
+            query.rank.value_or(GlobalRank{}), " is outside the world; choose 0 to ",
+            query.sizes.world - 1);
+  return {std::move(query), std::move(groups)};
+}
+
+void write_svg(const RanksView& view, const std::string& path) {
+  TSR_CHECK(view.world() <= kLargestPicture, "a picture of ", view.world(),
+            " ranks cannot be read; --svg draws worlds of up to ", kLargestPicture);
+  std::ofstream file(path);
+  file << draw_svg(
+      make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank),
+      headline(view), sizes_line(view));
+  file.close();
+  if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
+}
+
+}  // namespace
+
+std::vector<GroupKind> kinds_to_draw(const MegatronGroups& groups) {
+  std::vector<GroupKind> chosen;
+  for (const char* label : {"tp", "cp", "dp", "pp", "etp", "ep", "edp"}) {
+    const GroupKind& kind = *std::ranges::find(groups.kinds, label, &GroupKind::label);
+    // The experts' groups are drawn where they are not the decoder's groups of the same axis.
+    const std::string& axis = kind.axes().front();
+    const bool repeats =
+        std::string_view(label) != axis && groups.expert.axis(axis) == groups.decoder.axis(axis);
+    if (kind.size() > 1 && !repeats) chosen.push_back(kind);
+  }
+  if (chosen.empty()) chosen.push_back(groups.kinds.back());  // A world of one rank.
+  return chosen;
+}
+
+int run_ranks(const std::vector<std::string>& arguments) {
+  CLI::App app("Shows how ranks form groups, without starting any process.", "tessera ranks");
+  Flags flags;
+  add_flags(app, flags);
+  if (const auto done = parse(app, arguments)) return *done;
+
+  const RanksView view = view_of(query_of(flags));
+  if (!flags.svg.empty()) write_svg(view, flags.svg);
+  if (flags.json) {
+    write_ranks_json(view, std::cout);
+    return kOk;
+  }
+  const TerminalOptions terminal{terminal_width(), color_mode(flags.color)};
+  write_ranks_text(view, terminal, std::cout);
+  if (!flags.svg.empty()) std::cout << "\npicture: " << flags.svg << "\n";
+  if (flags.is_example()) {
+    std::cout << "\nAn example. Your own layout: tessera ranks --world N --tp N --pp N "
+                 "[--cp --ep --etp --order --rank --svg FILE]\n";
+  }
+  return kOk;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,74 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/ranks.h"
+#include "tessera/base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kLargestListing = 1024;  // Ranks up to which every group is listed.
+
+Json to_json(const RankGroup& group) {
+  Json ranks = Json::array();
+  for (const GlobalRank rank : group) ranks.push_back(rank.value);
+  return ranks;
+}
+
+Json to_json(const GroupKind& kind) {
+  Json json{{"name", kind.name()}, {"size", kind.size()}, {"count", kind.count()}};
+  if (kind.layout().size() > kLargestListing) return json;
+  for (const RankGroup& group : kind.groups()) json["groups"].push_back(to_json(group));
+  return json;
+}
+
+// One entry per axis of both layouts; the experts' tp and dp are called etp and edp.
+Json per_axis(const MegatronGroups& groups, auto value) {
+  return {{"tp", value(groups.decoder, "tp")}, {"cp", value(groups.decoder, "cp")},
+          {"ep", value(groups.expert, "ep")},  {"dp", value(groups.decoder, "dp")},
+          {"pp", value(groups.decoder, "pp")}, {"etp", value(groups.expert, "tp")},
+          {"edp", value(groups.expert, "dp")}};
+}
+
+// An object's text without its closing brace, so that more members can follow.
+std::string open_object(const Json& object) {
+  std::string text = object.dump();
+  text.pop_back();
+  return text;
+}
+
+// The groups of one rank may hold a million ranks: they are written without a document in between.
+void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
+  const auto coordinate = per_axis(view.groups, [&](const Layout& layout, const char* axis) {
+    return layout.coordinate(rank, axis);
+  });
+  out << open_object({{"rank", rank.value}, {"coordinate", coordinate}}) << ",\"groups\":{";
+  const char* between = "";
+  for (const GroupKind& kind : view.groups.kinds) {
+    const auto group = kind.group_of(rank);
+    if (!group) continue;
+    out << between << Json(kind.name()) << ":[" << join(*group, ",") << "]";
+    between = ",";
+  }
+  out << "}}";
+}
+
+}  // namespace
+
+void write_ranks_json(const RanksView& view, std::ostream& out) {
+  Json json{{"world", view.world()},
+            {"order", view.query.sizes.order},
+            {"sizes", per_axis(view.groups, [](const Layout& layout, const char* axis) {
+               return layout.axis(axis).size();
+             })}};
+  for (const GroupKind& kind : view.groups.kinds) json["kinds"].push_back(to_json(kind));
+  out << open_object(json);
+  if (view.query.rank) {
+    out << ",\"rank\":";
+    write_rank(view, *view.query.rank, out);
+  }
+  out << "}\n";
+}
+
+}  // namespace tessera::cli

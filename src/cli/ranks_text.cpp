@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "cli/ranks.h"
+#include "cli/table.h"
+#include "tessera/base/text.h"
+#include "tessera/draw/rank_text.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
+constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
+constexpr int64_t kFirstGroups = 3;
+
+std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes) {
+  std::vector<std::string> parts;
+  for (const auto& [name, size] : sizes) parts.push_back(concat(name, " ", size));
+  return join(parts, " × ");
+}
+
+std::string first_groups(const GroupKind& kind) {
+  std::string text;
+  const GroupRange lines = kind.layout().groups(kind.axes());
+  for (int64_t i = 0; i < std::min(kFirstGroups, kind.count()); ++i) {
+    text += concat(i == 0 ? "" : "  ", "{", short_list(kind.group(i)), "}");
+  }
+  return kind.count() > kFirstGroups ? text + " …" : text;
+}
+
+void write_kinds(const RanksView& view, std::ostream& out) {
+  Table table;
+  table.add_column("axes");
+  table.add_column("size", Align::kRight);
+  table.add_column("count", Align::kRight);
+  table.add_column("nodes", Align::kRight);
+  table.add_column("group");
+  table.add_column("first members");
+  for (const GroupKind& kind : view.groups.kinds) {
+    const std::string nodes =
+        view.world() > kLargestWalk ? "-" : concat(widest_span(kind, view.query.gpus_per_node));
+    table.add_row({kind.label(), concat(kind.size()), concat(kind.count()), nodes, kind.name(),
+                   first_groups(kind)});
+  }
+  out << table.to_string();
+}
+
+void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
+  const auto on = [&](const Layout& layout, const char* axis) {
+    return concat(layout.coordinate(rank, axis));
+  };
+  const auto& [decoder, expert, kinds] = view.groups;
+  out << "rank " << rank << ": node " << rank.value / view.query.gpus_per_node << ", GPU "
+      << rank.value % view.query.gpus_per_node << "; tp " << on(decoder, "tp") << ", cp "
+      << on(decoder, "cp") << ", dp " << on(decoder, "dp") << ", pp " << on(decoder, "pp")
+      << "; experts etp " << on(expert, "tp") << ", ep " << on(expert, "ep") << ", edp "
+      << on(expert, "dp") << "\n\n";
+  Table table;
+  table.add_column("axes");
+  table.add_column("size", Align::kRight);
+  table.add_column("nodes", Align::kRight);
+  table.add_column("group");
+  table.add_column("members");
+  for (const GroupKind& kind : kinds) {
+    const auto group = kind.group_of(rank);
+    if (!group) {
+      table.add_row({kind.label(), "-", "-", kind.name(), "not a member"});
+      continue;
+    }
+    table.add_row({kind.label(), concat(group->size()),
+                   concat(nodes_of(*group, view.query.gpus_per_node)), kind.name(),
+                   short_list(*group)});
+  }
+  out << table.to_string();
+}
+
+}  // namespace
+
+std::string headline(const RanksView& view) {
+  const int64_t per_node = view.query.gpus_per_node;
+  const int64_t nodes = (view.world() + per_node - 1) / per_node;
+  return concat(with_thousands(view.world()), view.world() == 1 ? " rank on " : " ranks on ",
+                with_thousands(nodes), nodes == 1 ? " node of " : " nodes of ", per_node,
+                per_node == 1 ? " GPU" : " GPUs");
+}
+
+std::string sizes_line(const RanksView& view) {
+  const auto& [decoder, expert, kinds] = view.groups;
+  const auto size = [](const Layout& layout, const char* axis) { return layout.axis(axis).size(); };
+  return concat(size_list({{"tp", size(decoder, "tp")},
+                           {"cp", size(decoder, "cp")},
+                           {"dp", size(decoder, "dp")},
+                           {"pp", size(decoder, "pp")}}),
+                "; experts ",
+                size_list({{"etp", size(expert, "tp")},
+                           {"ep", size(expert, "ep")},
+                           {"edp", size(expert, "dp")},
+                           {"pp", size(expert, "pp")}}),
+                "; order ", view.query.sizes.order, ", fastest first");
+}
+
+void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out) {
+  out << bold(headline(view), terminal.color) << "\n" << sizes_line(view) << "\n\n";
+  if (view.world() <= kLargestGrid) {
+    out << draw_terminal(
+        make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank),
+        terminal);
+  } else {
+    out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
+  }
+  if (view.query.rank) {
+    write_rank(view, *view.query.rank, out);
+  } else {
+    write_kinds(view, out);
+  }
+}
+
+}  // namespace tessera::cli

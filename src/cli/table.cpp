@@ -1,0 +1,53 @@
+#include "cli/table.h"
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+
+namespace tessera::cli {
+namespace {
+
+// Characters on the screen: UTF-8 continuation bytes take no place.
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string pad(const std::string& text, size_t width, Align align) {
+  const std::string space(width - std::min(width, width_of(text)), ' ');
+  return align == Align::kLeft ? text + space : space + text;
+}
+
+}  // namespace
+
+void Table::add_column(std::string title, Align align) {
+  columns_.push_back({std::move(title), align});
+}
+
+void Table::add_row(std::vector<std::string> cells) {
+  TSR_ASSERT(cells.size() == columns_.size(), "a row has ", cells.size(), " cells for ",
+             columns_.size(), " columns");
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::to_string() const {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const Column& column : columns_) lines[0].push_back(column.title);
+  lines.insert(lines.end(), rows_.begin(), rows_.end());
+  std::vector<size_t> widths(columns_.size(), 0);
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    std::string row;
+    for (size_t i = 0; i < line.size(); ++i) {
+      row += (i == 0 ? "" : "  ") + pad(line[i], widths[i], columns_[i].align);
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    text += row + "\n";
+  }
+  return text;
+}
+
+}  // namespace tessera::cli

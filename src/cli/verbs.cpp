@@ -1,0 +1,51 @@
+#include "cli/verbs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tessera/base/text.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr std::array kVerbs{
+    Verb{"ranks", "show how ranks form groups, without starting any process", Program::kCore},
+    Verb{"env", "show the LibTorch, the back ends and the devices that this build uses",
+         Program::kTorch},
+};
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  return kVerbs;
+}
+
+std::vector<std::string> verb_names() {
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
+  return names;
+}
+
+const Verb* find_verb(std::string_view name) {
+  const auto at = std::ranges::find(kVerbs, name, &Verb::name);
+  return at == kVerbs.end() ? nullptr : &*at;
+}
+
+std::string help_text() {
+  std::string text =
+      "Tessera: N-D parallel training on LibTorch.\n\n"
+      "Usage: tessera <verb> [flags]\n\nVerbs:\n";
+  for (const Verb& verb : kVerbs) {
+    std::string name(verb.name);
+    name.resize(10, ' ');
+    text += concat("  ", name, verb.summary, "\n");
+  }
+  return text +
+         "\n`tessera <verb> --help` lists a verb's flags; `tessera --version` the version.\n";
+}
+
+std::string version_text() {
+  return "tessera " TESSERA_VERSION "\n";
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,20 @@
+#include "tessera/base/checked.h"
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+
+int64_t checked_multiply(int64_t a, int64_t b, std::string_view what) {
+  int64_t product = 0;
+  TSR_CHECK(!__builtin_mul_overflow(a, b, &product), what, " overflows 64 bits: ", a, " × ", b,
+            "; choose smaller sizes");
+  return product;
+}
+
+int64_t checked_product(std::span<const int64_t> factors, std::string_view what) {
+  int64_t product = 1;
+  for (const int64_t factor : factors) product = checked_multiply(product, factor, what);
+  return product;
+}
+
+}  // namespace tessera

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tessera {
+
+/// a·b; ConfigError naming `what` when it leaves int64.
+int64_t checked_multiply(int64_t a, int64_t b, std::string_view what);
+
+/// The product of all factors, 1 for none; ConfigError naming `what` when it leaves int64.
+int64_t checked_product(std::span<const int64_t> factors, std::string_view what);
+
+}  // namespace tessera

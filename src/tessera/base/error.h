@@ -1,0 +1,44 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace tessera {
+
+/// Root of everything that Tessera throws. docs/errors.md says who is to act on which kind.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A value that the caller chose is wrong. The message names the value, the rule and the fix.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A call came too early, too late or twice. The message names the call that must come first.
+class StateError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A peer or the network failed, or the ranks disagree.
+class CommError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file, its format or the operating system failed. Nothing that existed is damaged.
+class DataError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A bug in Tessera itself.
+class InternalError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// All parts printed one after the other.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+/// The elements printed with `separator` between them.
+template <class Range>
+std::string join(const Range& elements, std::string_view separator) {
+  std::ostringstream out;
+  std::string_view between;
+  for (const auto& element : elements) {
+    out << between << element;
+    between = separator;
+  }
+  return std::move(out).str();
+}
+
+/// The pieces between separators; an empty text is one empty piece.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
+std::string to_lower(std::string_view text);
+
+/// The candidate that `word` was most likely meant to be, if one is near enough.
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// "; did you mean 'x'?" for the nearest candidate, otherwise "".
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+/// 1048576 as "1,048,576".
+std::string with_thousands(int64_t number);
+
+}  // namespace tessera

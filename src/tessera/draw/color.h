@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+struct Rgb {
+  int red = 0;
+  int green = 0;
+  int blue = 0;
+
+  friend bool operator==(const Rgb&, const Rgb&) = default;
+};
+
+/// A light colour for group `index`; neighbours differ clearly, dark text stays readable on all.
+Rgb group_color(int64_t index);
+
+/// "#a1b2c3".
+std::string to_hex(Rgb color);
+
+/// What a terminal can show.
+enum class ColorMode { kNone, k256, kTrueColor };
+
+/// `text` in dark letters on `background`.
+std::string on_color(std::string_view text, Rgb background, ColorMode mode);
+/// `text` bold, or faint: emphasis without a colour.
+std::string bold(std::string_view text, ColorMode mode);
+std::string faint(std::string_view text, ColorMode mode);
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+#include "tessera/draw/rank_grid.h"
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+std::string caption_of(const GroupKind& kind, int64_t ranks_per_node) {
+  const int64_t span = widest_span(kind, ranks_per_node);
+  return concat(kind.count(), kind.count() == 1 ? " group of " : " groups of ", kind.size(),
+                span == 1 ? ", inside a node" : concat(", over ", span, " nodes"));
+}
+
+}  // namespace
+
+int64_t RankGrid::columns() const {
+  constexpr int64_t kMost = 16;
+  return std::min({ranks_per_node, world, kMost});
+}
+
+bool RankGrid::stands_out(const RankPanel& panel, int64_t rank) const {
+  return !focus || panel.group_of[static_cast<size_t>(rank)] ==
+                       panel.group_of[static_cast<size_t>(focus->value)];
+}
+
+int64_t nodes_of(const RankGroup& group, int64_t ranks_per_node) {
+  std::vector<int64_t> nodes;
+  for (const GlobalRank rank : group) nodes.push_back(rank.value / ranks_per_node);
+  std::ranges::sort(nodes);
+  return std::ranges::unique(nodes).begin() - nodes.begin();
+}
+
+int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node) {
+  int64_t widest = 0;
+  for (const RankGroup& group : kind.groups()) {
+    widest = std::max(widest, nodes_of(group, ranks_per_node));
+  }
+  return widest;
+}
+
+RankGrid make_rank_grid(std::span<const GroupKind> kinds, int64_t ranks_per_node,
+                        std::optional<GlobalRank> focus) {
+  TSR_CHECK(ranks_per_node > 0, "a node has ", ranks_per_node, " GPUs; it has at least 1");
+  RankGrid grid{.world = 0, .ranks_per_node = ranks_per_node, .panels = {}, .focus = focus};
+  for (const GroupKind& kind : kinds) {
+    const Layout& layout = kind.layout();
+    grid.world = layout.size();
+    RankPanel panel{kind.label(), caption_of(kind, ranks_per_node), {}};
+    for (int64_t rank = 0; rank < grid.world; ++rank) {
+      panel.group_of.push_back(layout.group_index({rank}, kind.axes()));
+    }
+    grid.panels.push_back(std::move(panel));
+  }
+  return grid;
+}
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <sstream>
+
+#include "tessera/base/text.h"
+#include "tessera/draw/rank_grid.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kGap = 2;  // Between panels.
+
+std::string pad_right(std::string text, int64_t width) {
+  text.resize(std::max(text.size(), static_cast<size_t>(width)), ' ');
+  return text;
+}
+
+std::string pad_left(const std::string& text, int64_t width) {
+  const auto size = static_cast<int64_t>(text.size());
+  return std::string(static_cast<size_t>(std::max<int64_t>(0, width - size)), ' ') + text;
+}
+
+class Drawing {
+ public:
+  Drawing(const RankGrid& grid, const TerminalOptions& options) : grid_(grid), options_(options) {
+    int64_t largest = 0;
+    for (const RankPanel& panel : grid.panels) {
+      largest = std::max(largest, *std::ranges::max_element(panel.group_of));
+      caption_width_ = std::max(caption_width_, static_cast<int64_t>(heading(panel).size()));
+    }
+    cell_width_ = static_cast<int64_t>(std::to_string(largest).size()) + 2;
+    label_width_ = static_cast<int64_t>(concat("node ", grid.num_nodes() - 1, "  ").size());
+    panel_width_ = std::max(grid.columns() * cell_width_, caption_width_);
+  }
+
+  std::string draw() {
+    const int64_t per_band =
+        std::max<int64_t>(1, (options_.width - label_width_ + kGap) / (panel_width_ + kGap));
+    const auto count = static_cast<int64_t>(grid_.panels.size());
+    for (int64_t begin = 0; begin < count; begin += per_band) {
+      draw_band(std::span(grid_.panels)
+                    .subspan(static_cast<size_t>(begin),
+                             static_cast<size_t>(std::min(per_band, count - begin))));
+    }
+    return std::move(out_).str();
+  }
+
+ private:
+  static std::string heading(const RankPanel& panel) {
+    return concat(panel.label, ": ", panel.caption);
+  }
+
+  void draw_band(std::span<const RankPanel> panels) {
+    out_ << pad_right("", label_width_);
+    for (const RankPanel& panel : panels) {
+      out_ << bold(pad_right(heading(panel), panel_width_), options_.color) << "  ";
+    }
+    out_ << "\n";
+    for (int64_t node = 0; node < grid_.num_nodes(); ++node) {
+      const int64_t end = std::min((node + 1) * grid_.ranks_per_node, grid_.world);
+      for (int64_t row = node * grid_.ranks_per_node; row < end; row += grid_.columns()) {
+        const bool first = row == node * grid_.ranks_per_node;
+        out_ << pad_right(first ? concat("node ", node) : "", label_width_);
+        draw_row(panels, row, std::min(row + grid_.columns(), end));
+      }
+    }
+    out_ << "\n";
+  }
+
+  void draw_row(std::span<const RankPanel> panels, int64_t begin, int64_t end) {
+    for (const RankPanel& panel : panels) {
+      for (int64_t rank = begin; rank < end; ++rank) out_ << cell(panel, rank);
+      out_ << pad_right("", panel_width_ - (end - begin) * cell_width_ + kGap);
+    }
+    out_ << "\n";
+  }
+
+  // The number of the group; the focus itself stands in brackets, others than its group are faint.
+  std::string cell(const RankPanel& panel, int64_t rank) const {
+    const int64_t group = panel.group_of[static_cast<size_t>(rank)];
+    const bool is_focus = grid_.focus == GlobalRank{rank};
+    const std::string text = is_focus ? pad_left(concat("[", group, "]"), cell_width_)
+                                      : pad_left(concat(group, " "), cell_width_);
+    return grid_.stands_out(panel, rank) ? on_color(text, group_color(group), options_.color)
+                                         : faint(text, options_.color);
+  }
+
+  const RankGrid& grid_;
+  TerminalOptions options_;
+  int64_t cell_width_ = 0;
+  int64_t label_width_ = 0;
+  int64_t caption_width_ = 0;
+  int64_t panel_width_ = 0;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string draw_terminal(const RankGrid& grid, const TerminalOptions& options) {
+  return Drawing(grid, options).draw();
+}
+
+}  // namespace tessera

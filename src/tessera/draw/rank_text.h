@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+/// A group in few characters: "0-7", "0,8,16,24", "0-7,16-23", "0,8,16,…,248".
+std::string short_list(const RankGroup& ranks);
+
+}  // namespace tessera

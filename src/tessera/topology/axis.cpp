@@ -1,0 +1,72 @@
+#include "tessera/topology/axis.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+
+namespace tessera {
+
+Axis::Axis(std::string name, std::span<const Extent> extents) : name_(std::move(name)) {
+  for (const Extent extent : extents) {
+    size_ *= extent.size;
+    if (extent.size == 1) continue;
+    if (!extents_.empty() && extents_.back().stride == extent.size * extent.stride) {
+      extents_.back() = {extents_.back().size * extent.size, extent.stride};
+    } else {
+      extents_.push_back(extent);
+    }
+  }
+}
+
+int64_t Axis::offset(int64_t index) const {
+  int64_t offset = 0;
+  for (const auto [size, stride] : extents_ | std::views::reverse) {
+    offset += index % size * stride;
+    index /= size;
+  }
+  return offset;
+}
+
+int64_t Axis::reach() const {
+  int64_t reach = 0;
+  for (const Extent extent : extents_) reach = std::max(reach, extent.stride);
+  return reach;
+}
+
+std::vector<Axis> Axis::split(std::span<const AxisSize> parts) const {
+  std::vector<Extent> rest = extents_;  // The last one is taken first.
+  std::vector<Axis> axes;
+  for (const auto& [part_name, part_size] : parts | std::views::reverse) {
+    std::vector<Extent> taken;
+    for (int64_t wanted = part_size; wanted > 1;) {
+      TSR_ASSERT(!rest.empty(), "the sizes of a split were not checked");
+      Extent& inner = rest.back();
+      if (wanted % inner.size == 0) {
+        wanted /= inner.size;
+        taken.insert(taken.begin(), inner);
+        rest.pop_back();
+        continue;
+      }
+      TSR_CHECK(inner.size % wanted == 0, "axis ", to_string(), " cannot be split into ", part_name,
+                "=", part_size, ": its steps change after every ", inner.size,
+                " ranks; choose a divisor or a multiple of ", inner.size);
+      taken.insert(taken.begin(), {wanted, inner.stride});
+      inner = {inner.size / wanted, inner.stride * wanted};
+      wanted = 1;
+    }
+    axes.insert(axes.begin(), Axis(part_name, taken));
+  }
+  return axes;
+}
+
+std::string Axis::to_string() const {
+  if (extents_.empty()) return concat(name_, "=1");
+  std::vector<std::string> pairs;
+  for (const auto [size, stride] : extents_) pairs.push_back(concat(size, ":", stride));
+  return pairs.size() == 1 ? concat(name_, "=", pairs[0])
+                           : concat(name_, "=(", join(pairs, ","), ")");
+}
+
+}  // namespace tessera

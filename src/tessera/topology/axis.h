@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// A name and a size: how callers describe an axis that is to be made.
+struct AxisSize {
+  std::string name;
+  int64_t size = 1;
+
+  friend bool operator==(const AxisSize&, const AxisSize&) = default;
+};
+
+/// One (size, stride) pair: `size` steps of `stride` positions each.
+struct Extent {
+  int64_t size = 1;
+  int64_t stride = 1;
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+/// A named axis of a Layout: an index 0..size-1 and the position it leads to.
+///
+/// The index counts through the extents, the last one fastest. They are kept in canonical form (no
+/// extent of size 1, neighbours merged where one continues the other), so that two axes that lead
+/// to the same positions compare equal. An axis of size 1 has no extents.
+class Axis {
+ public:
+  Axis(std::string name, std::span<const Extent> extents);
+
+  const std::string& name() const { return name_; }
+  int64_t size() const { return size_; }
+  std::span<const Extent> extents() const { return extents_; }
+
+  /// How far index `index` lies from index 0.
+  int64_t offset(int64_t index) const;
+
+  /// The largest stride, 0 for an axis of size 1: axes nest by it.
+  int64_t reach() const;
+
+  /// The axis cut into axes of these names and sizes, the first one slowest.
+  std::vector<Axis> split(std::span<const AxisSize> parts) const;
+
+  /// "dp=4:8", or "dp_cp=(2:32,4:2)" where several extents remain, or "cp=1".
+  std::string to_string() const;
+
+  friend bool operator==(const Axis&, const Axis&) = default;
+
+ private:
+  std::string name_;
+  int64_t size_ = 1;
+  std::vector<Extent> extents_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <vector>
+
+#include "tessera/topology/placement.h"
+
+namespace tessera {
+
+/// A half-open run of indices along one dimension.
+struct Span {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t size() const { return end - begin; }
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+/// Piece `index` of `num_pieces` by torch.chunk's rule: pieces of ceil(size / num_pieces), then a
+/// shorter one, then empty ones at the end. 5 over 4: 2, 2, 1, 0.
+Span chunk(int64_t size, int64_t num_pieces, int64_t index);
+
+/// Piece `index` of `num_pieces` by torch.tensor_split's rule: sizes differ by at most one, the
+/// larger first. 5 over 4: 2, 1, 1, 1.
+Span tensor_split(int64_t size, int64_t num_pieces, int64_t index);
+
+/// Where a shard lies in its global tensor.
+struct Box {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> offset;
+
+  int64_t numel() const;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Box& box);
+
+/// What two boxes of one tensor share; nothing where they do not meet.
+std::optional<Box> intersect(const Box& a, const Box& b);
+
+/// The shape of the shard that the rank at `coordinate` of a mesh holds, and the global index of
+/// its first element. An empty shard lies at the end of each dimension in which it is empty.
+///
+/// Placement i belongs to mesh axis i, outer to inner; missing ones mean Replicate. Negative
+/// dimensions count from the end. A strided shard may lie in several pieces: see local_boxes.
+Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
+                                          std::span<const int64_t> mesh_shape,
+                                          std::span<const int64_t> coordinate,
+                                          std::span<const Placement> placements);
+
+/// The same shard as the boxes it consists of, in the row-major order of the local tensor's grid of
+/// pieces. One box unless a strided shard left gaps; none for an empty shard.
+std::vector<Box> local_boxes(std::span<const int64_t> global_shape,
+                             std::span<const int64_t> mesh_shape,
+                             std::span<const int64_t> coordinate,
+                             std::span<const Placement> placements);
+
+}  // namespace tessera

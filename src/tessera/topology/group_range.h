@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/topology/axis.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+class RankTable;
+
+/// All groups along some axes of a layout. A group is made when it is looked at, never before.
+class GroupRange {
+ public:
+  /// `within` leads from a group's first member to the others, `between` from group to group; both
+  /// slowest first. `table` is null where positions are ranks.
+  GroupRange(int64_t origin, std::span<const Extent> within, std::vector<Extent> between,
+             std::shared_ptr<const RankTable> table);
+
+  int64_t size() const { return num_groups_; }
+  int64_t group_size() const { return static_cast<int64_t>(first_.size()); }
+  RankGroup operator[](int64_t index) const;
+
+  class Iterator {
+   public:
+    using iterator_concept = std::forward_iterator_tag;
+    using value_type = RankGroup;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    Iterator(const GroupRange* range, int64_t index) : range_(range), index_(index) {}
+    RankGroup operator*() const { return (*range_)[index_]; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++index_;
+      return before;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    const GroupRange* range_ = nullptr;
+    int64_t index_ = 0;
+  };
+
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, num_groups_}; }
+
+ private:
+  RankGroup first_;  // The positions of group 0; every other group is a shifted copy.
+  std::vector<Extent> between_;
+  int64_t num_groups_ = 1;
+  std::shared_ptr<const RankTable> table_;
+};
+
+}  // namespace tessera

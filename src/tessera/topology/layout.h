@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/topology/axis.h"
+#include "tessera/topology/group_range.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+class RankTable;
+
+/// One index per axis, in the order of the layout's axes.
+using Coordinate = std::vector<int64_t>;
+using AxisNames = std::vector<std::string>;
+
+/// N ranks laid out as a grid of named axes: the value from which groups, meshes and pictures are
+/// derived. Immutable, cheap to copy, no process and no torch behind it.
+///
+///   const Layout mesh = Layout::row_major({{"dp", 2}, {"tp", 4}});   // tp varies fastest
+///   mesh.group_of(GlobalRank{5}, {"tp"});                            // 4 5 6 7
+///   mesh.group_of(GlobalRank{5}, {"dp"});                            // 1 5
+///
+/// Wrong axes, sizes, coordinates and ranks raise ConfigError.
+class Layout {
+ public:
+  /// The last axis varies fastest: OLMo's, NeMo's and PyTorch's convention.
+  static Layout row_major(std::span<const AxisSize> axes);
+  static Layout row_major(std::initializer_list<AxisSize> axes);
+
+  /// The first axis varies fastest and the first rank is `origin`: Megatron's convention.
+  static Layout first_fastest(std::span<const AxisSize> axes, GlobalRank origin = {0});
+
+  /// Row-major positions renamed by an explicit list of ranks, sorted or not.
+  static Layout from_ranks(std::span<const AxisSize> axes, std::span<const GlobalRank> ranks);
+
+  std::span<const Axis> axes() const { return axes_; }
+  AxisNames axis_names() const;
+  bool has_axis(std::string_view name) const;
+  const Axis& axis(std::string_view name) const;
+  /// The number of ranks.
+  int64_t size() const { return size_; }
+  /// Every rank, in row-major order of the axes as they stand.
+  RankGroup ranks() const;
+
+  bool contains(GlobalRank rank) const;
+  Coordinate coordinate(GlobalRank rank) const;
+  int64_t coordinate(GlobalRank rank, std::string_view axis) const;
+  GlobalRank rank(std::span<const int64_t> coordinate) const;
+
+  /// The sub-grid of these axes, in this order, that goes through `through`.
+  Layout select(const AxisNames& names, GlobalRank through) const;
+  /// The named axes, adjacent or not, as one axis: the first named is slowest and gives the place.
+  Layout flatten(const AxisNames& names, const std::string& name) const;
+  /// One axis cut into several, the first part slowest: the inverse of flatten.
+  Layout split(std::string_view name, std::span<const AxisSize> parts) const;
+  /// The same ranks with the axes in another order.
+  Layout permute(const AxisNames& names) const;
+
+  int64_t group_size(const AxisNames& names) const;
+  int64_t num_groups(const AxisNames& names) const;
+
+  /// The ranks that differ from `rank` only along the named axes. Costs O(size of the group).
+  ///
+  /// Axes nest by their strides, whatever the order in which they are named; a flattened axis
+  /// counts by its own index. On a plain grid the members are thus in increasing position.
+  RankGroup group_of(GlobalRank rank, const AxisNames& names) const;
+  /// Where group_of(rank, names) stands in groups(names).
+  int64_t group_index(GlobalRank rank, const AxisNames& names) const;
+  /// All groups along the named axes, each made when it is reached.
+  GroupRange groups(const AxisNames& names) const;
+
+  /// "[tp=8:1 dp=4:8 pp=2:32]": for each axis its size and stride.
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const Layout& layout) {
+    return out << layout.to_string();
+  }
+
+  /// Equal names, sizes and ranks at every coordinate.
+  friend bool operator==(const Layout& a, const Layout& b);
+
+ private:
+  Layout(std::vector<Axis> axes, int64_t origin, std::shared_ptr<const RankTable> table);
+
+  size_t axis_index(std::string_view name) const;
+  std::vector<size_t> axis_indices(const AxisNames& names) const;
+  /// These axes, slowest first.
+  std::vector<size_t> nested(std::vector<size_t> axes) const;
+  /// The extents of these axes, slowest axis first.
+  std::vector<Extent> nested_extents(std::vector<size_t> axes) const;
+  std::vector<size_t> other_axes(const std::vector<size_t>& axes) const;
+  RankGroup ranks_along(int64_t first, std::span<const Extent> extents) const;
+  std::optional<Coordinate> find(GlobalRank rank) const;
+  int64_t position(std::span<const int64_t> coordinate) const;
+  /// The position of `rank` with its index on these axes set to 0.
+  int64_t first_position(GlobalRank rank, const std::vector<size_t>& axes) const;
+
+  /// One extent of one axis, as a digit of a position.
+  struct Digit {
+    Extent extent;
+    size_t axis = 0;
+    int64_t weight = 1;  // What one step adds to the index of the axis.
+  };
+
+  std::vector<Axis> axes_;
+  std::vector<Digit> digits_;  // Largest stride first, so that a position is read off greedily.
+  int64_t size_ = 1;
+  int64_t origin_ = 0;                      // The position at coordinate 0.
+  std::shared_ptr<const RankTable> table_;  // Null: a position is its rank. Shared by sub-layouts.
+};
+
+}  // namespace tessera

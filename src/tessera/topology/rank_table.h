@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tessera/topology/axis.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+/// A renaming of positions: position i of the grid is rank ranks[i]. Knows the way back, too.
+class RankTable {
+ public:
+  /// Negative and repeated ranks raise ConfigError.
+  explicit RankTable(std::span<const GlobalRank> ranks);
+
+  GlobalRank rank(int64_t position) const { return ranks_[static_cast<size_t>(position)]; }
+  std::optional<int64_t> position(GlobalRank rank) const;
+  /// Replaces each position by its rank.
+  void rename(RankGroup& positions) const;
+
+ private:
+  RankGroup ranks_;
+  std::vector<int64_t> by_rank_;  // Positions, sorted by the rank that each holds.
+};
+
+/// The positions that the extents reach from `first`, the first extent slowest; as ranks where no
+/// table renames them.
+RankGroup positions_along(int64_t first, std::span<const Extent> extents);
+
+}  // namespace tessera

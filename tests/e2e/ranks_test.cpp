@@ -1,0 +1,149 @@
+// `tessera ranks` as a user runs it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/testkit/process.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testkit::Finished;
+
+Finished ranks(const std::string& arguments) {
+  return testkit::run(TESSERA_PROGRAM " ranks " + arguments);
+}
+
+json ranks_json(const std::string& arguments) {
+  const Finished finished = ranks("--json " + arguments);
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  return json::parse(finished.out);
+}
+
+TEST(Ranks, WithoutArgumentsShowsTheExample) {
+  const Finished finished = ranks("");
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_EQ(finished.err, "");
+  EXPECT_NE(finished.out.find("64 ranks on 8 nodes of 8 GPUs"), std::string::npos);
+  EXPECT_NE(finished.out.find("tp: 8 groups of 8, inside a node"), std::string::npos);
+  EXPECT_NE(finished.out.find("An example."), std::string::npos);
+  EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << "no colours where no terminal is";
+}
+
+TEST(Ranks, JsonHasItsDocumentedForm) {
+  const json answer = ranks_json("--world 64 --tp 8 --pp 2 --rank 37");
+  EXPECT_EQ(answer["world"], 64);
+  EXPECT_EQ(answer["order"], "tp-cp-ep-dp-pp");
+  EXPECT_EQ(answer["sizes"],
+            json::parse(R"({"tp":8,"cp":1,"ep":1,"dp":4,"pp":2,"etp":8,"edp":4})"));
+  EXPECT_EQ(answer["kinds"].size(), 17U);
+  for (const json& kind : answer["kinds"]) {
+    EXPECT_EQ(kind["groups"].size(), kind["count"]) << kind["name"];
+    for (const json& group : kind["groups"]) EXPECT_EQ(group.size(), kind["size"]);
+  }
+  const json& rank = answer["rank"];
+  EXPECT_EQ(rank["rank"], 37);
+  EXPECT_EQ(rank["coordinate"]["tp"], 5);
+  EXPECT_EQ(rank["coordinate"]["pp"], 1);
+  EXPECT_EQ(rank["groups"]["PIPELINE_MODEL_PARALLEL_GROUP"], json::parse("[5,37]"));
+  EXPECT_FALSE(rank["groups"].contains("POSITION_EMBEDDING_GROUP")) << "it is a last stage";
+}
+
+TEST(Ranks, RankAndKindsAgree) {
+  const json answer = ranks_json("--world 48 --tp 2 --cp 2 --pp 3 --ep 2 --etp 1 --rank 29");
+  for (const json& kind : answer["kinds"]) {
+    for (const json& group : kind["groups"]) {
+      const auto members = group.get<std::set<int>>();
+      if (members.contains(29)) {
+        EXPECT_EQ(answer["rank"]["groups"][kind["name"].get<std::string>()], group);
+      }
+    }
+  }
+}
+
+TEST(Ranks, LargeWorldsListNoGroups) {
+  EXPECT_TRUE(ranks_json("--world 1024")["kinds"][0].contains("groups"));
+  const json answer = ranks_json("--world 1048576 --tp 8 --pp 8 --cp 2 --ep 8 --rank 777777");
+  EXPECT_FALSE(answer["kinds"][0].contains("groups"));
+  EXPECT_EQ(answer["rank"]["groups"]["TENSOR_MODEL_PARALLEL_GROUP"].size(), 8U);
+}
+
+TEST(Ranks, ColoursOnDemand) {
+  EXPECT_NE(ranks("--color always").out.find("\x1b[38;5;16;48;5;"), std::string::npos);
+}
+
+TEST(Ranks, WritesAPicture) {
+  const auto path = std::filesystem::temp_directory_path() / "tessera-ranks-test.svg";
+  EXPECT_EQ(ranks("--world 64 --tp 8 --pp 2 --svg " + path.string()).code, 0);
+  std::ifstream file(path);
+  const std::string svg((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(svg.starts_with("<svg "));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  std::filesystem::remove(path);
+}
+
+struct Refusal {
+  const char* arguments;
+  int code;
+  const char* message;
+};
+
+TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
+  const std::vector<Refusal> refusals{
+      {"--world 12 --tp 2 --pp 4", 2, "nearest world sizes: 8, 16"},
+      {"--world 8 --tp 0", 2, "size 0 of tp is not positive"},
+      {"--tp 2", 2, "--world is missing"},
+      {"--world 8 --rank 8", 2, "--rank 8 is outside the world; choose 0 to 7"},
+      {"--world 8 --rank -1", 2, "--rank -1 is outside the world"},
+      {"--world 8 --order tp-dq", 2, "unknown entry 'dq'"},
+      {"--world 8 --gpus-per-node 0", 2, "--gpus-per-node 0 is not positive"},
+      {"--world 9223372036854775807 --tp 99999999999 --pp 99999999999", 2, "overflows 64 bits"},
+      {"--world eight", 2, "eight"},
+      {"--wolrd 8", 2, "did you mean '--world'?"},
+      {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 4096"},
+      {"--world 8 --svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const Finished finished = ranks(refusal.arguments);
+    EXPECT_EQ(finished.code, refusal.code) << refusal.arguments;
+    EXPECT_EQ(finished.out, "") << refusal.arguments;
+    EXPECT_NE(finished.err.find(refusal.message), std::string::npos) << refusal.arguments << "\n"
+                                                                     << finished.err;
+  }
+}
+
+TEST(Tessera, HelpVersionAndUnknownVerbs) {
+  EXPECT_NE(testkit::run(TESSERA_PROGRAM " --help").out.find("ranks"), std::string::npos);
+  EXPECT_TRUE(testkit::run(TESSERA_PROGRAM " --version").out.starts_with("tessera "));
+  EXPECT_NE(ranks("--help").out.find("Usage: tessera ranks"), std::string::npos);
+  EXPECT_EQ(testkit::run(TESSERA_PROGRAM).code, 2);
+  const Finished finished = testkit::run(TESSERA_PROGRAM " rnaks");
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_NE(finished.err.find("did you mean 'ranks'?"), std::string::npos);
+}
+
+TEST(Tessera, TorchFreeProgramsShowNoTorch) {
+  for (const std::string program : {TESSERA_PROGRAM, TESSERA_GOLDEN_CHECK}) {
+    const Finished finished = testkit::run("ldd " + program);
+    EXPECT_EQ(finished.code, 0);
+    EXPECT_NE(finished.out.find("libstdc++"), std::string::npos);
+    EXPECT_EQ(finished.out.find("torch"), std::string::npos) << finished.out;
+  }
+}
+
+#ifdef TESSERA_HAS_TORCH
+TEST(Tessera, EnvRunsInTheTorchProgram) {
+  const Finished finished = testkit::run(TESSERA_PROGRAM " env");
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_NE(finished.out.find("libtorch 2."), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("gloo"), std::string::npos) << finished.out;
+  EXPECT_EQ(testkit::run(TESSERA_PROGRAM " env --nvo").code, 2);
+}
+#endif
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,93 @@
+// olmo_tensors: where shards lie, and OLMo-core's flat sharded tensors.
+#include "tessera/base/check.h"
+#include "tessera/topology/box.h"
+#include "tessera/topology/layout.h"
+#include "tests/golden/golden.h"
+#include "tests/golden/rules.h"
+
+namespace tessera::golden {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// "S0", "S-1", "R", "P".
+Placement placement_of(const std::string& text) {
+  if (text == "R") return Replicate{};
+  if (text == "P") return Partial{};
+  TSR_CHECK(text.starts_with("S"), "placement '", text, "' is not S<dim>, R or P");
+  return Shard{std::stoll(text.substr(1))};
+}
+
+Layout mesh_of(const Json& test_case) {
+  std::vector<AxisSize> axes;
+  for (const int64_t size : test_case.at("mesh_shape").get<Shape>()) {
+    axes.push_back({concat("axis ", axes.size()), size});
+  }
+  return Layout::from_ranks(axes, to_ranks(test_case.at("mesh_ranks").get<Shape>()));
+}
+
+Json to_json(const Box& box) {
+  return {box.shape, box.offset};
+}
+
+Json boxes_of(const Json& test_case) {
+  const Layout mesh = mesh_of(test_case);
+  std::vector<Placement> placements;
+  for (const Json& text : test_case.at("placements")) placements.push_back(placement_of(text));
+  Json per_rank = Json::array();
+  for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
+    if (!mesh.contains({rank})) {
+      per_rank.push_back(to_json(Box{}));
+      continue;
+    }
+    per_rank.push_back(to_json(compute_local_shape_and_global_offset(
+        test_case.at("global_shape").get<Shape>(), test_case.at("mesh_shape").get<Shape>(),
+        mesh.coordinate({rank}), placements)));
+  }
+  return per_rank;
+}
+
+bool is_empty_shard(const Json& box) {
+  const Shape shape = box.at(0);
+  return std::ranges::find(shape, 0) != shape.end();
+}
+
+// Replaces the peer's answer by PyTorch's on those ranks where both say that the shard is empty.
+bool take_empty_offsets_of_pytorch(const Json& test_case, Json& per_rank) {
+  bool changed = false;
+  for (const auto& [rank, box] : test_case.at("torch213_differs_on_rank").items()) {
+    Json& ours = per_rank.at(std::stoul(rank));
+    if (box.at(0) != ours.at(0) || !is_empty_shard(box)) continue;
+    ours = box;
+    changed = true;
+  }
+  return changed;
+}
+
+Outcome check_local_shape_and_offset(const Json& test_case) {
+  const auto answer = [&] { return boxes_of(test_case); };
+  const Json& result = test_case.at("result");
+  if (result.contains("error")) return {refusal(), result_or_refusal(answer)};
+  Json expected = result.at("per_rank");
+  const bool changed = take_empty_offsets_of_pytorch(test_case, expected);
+  return {expected, result_or_refusal(answer), changed ? &rules::kEmptyShardOffset : nullptr};
+}
+
+}  // namespace
+
+Table olmo_tensors_table() {
+  const auto cases = [](const Json& file) {
+    std::vector<Case> list;
+    for (const char* part : {"local_shape_and_offset", "sharded_flat"}) {
+      for (const Json& test_case : file.value(part, Json::array())) {
+        list.push_back({part, test_case});
+      }
+    }
+    return list;
+  };
+  return {"olmo_tensors",
+          {{"local_shape_and_offset", check_local_shape_and_offset}, {"sharded_flat", nullptr}},
+          cases};
+}
+
+}  // namespace tessera::golden

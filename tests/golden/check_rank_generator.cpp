@@ -1,0 +1,254 @@
+// rank_generator: Megatron-Core's RankGenerator, masked, hierarchical and hybrid groups.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include "tessera/base/text.h"
+#include "tessera/plan/group_spec.h"
+#include "tessera/topology/rank_generator.h"
+#include "tests/golden/golden.h"
+#include "tests/golden/rules.h"
+
+namespace tessera::golden {
+namespace {
+
+RankGroup ranks_of(const Json& list) {
+  return to_ranks(list.get<std::vector<int64_t>>());
+}
+
+Json to_json(const RankGroup& group) {
+  Json ranks = Json::array();
+  for (const GlobalRank rank : group) ranks.push_back(rank.value);
+  return ranks;
+}
+
+Json to_json(const std::vector<RankGroup>& groups) {
+  Json list = Json::array();
+  for (const RankGroup& group : groups) list.push_back(to_json(group));
+  return list;
+}
+
+// The fields of a case that state its answer, or a refusal where the peer failed.
+Json expected_of(const Json& test_case, const std::vector<std::string>& fields) {
+  if (test_case.contains("error")) return refusal();
+  Json expected = Json::object();
+  for (const std::string& field : fields) expected[field] = test_case.at(field);
+  return expected;
+}
+
+Outcome judge(Json expected, const std::function<Json()>& answer, const Rule* rule) {
+  if (rule != nullptr && expected != refusal()) return {refusal(), result_or_refusal(answer), rule};
+  return {std::move(expected), result_or_refusal(answer)};
+}
+
+const Rule* masked_rule(const Json& test_case) {
+  const auto sizes = test_case.at("parallel_size").get<std::vector<int64_t>>();
+  if (sizes.size() != test_case.at("mask").size()) return &rules::kMaskDoesNotFit;
+  if (std::ranges::any_of(sizes, [](int64_t s) { return s < 1; })) return &rules::kSizeBelowOne;
+  int64_t product = 1;
+  for (const int64_t size : sizes) product *= size;
+  return product == test_case.at("world_size") ? nullptr : &rules::kWorldIsNotTheProduct;
+}
+
+Outcome check_masked(const Json& test_case) {
+  const auto answer = [&] {
+    return Json{{"groups", to_json(generate_masked_orthogonal_rank_groups(
+                               test_case.at("world_size"),
+                               test_case.at("parallel_size").get<std::vector<int64_t>>(),
+                               test_case.at("mask").get<std::vector<bool>>()))}};
+  };
+  return judge(expected_of(test_case, {"groups"}), answer, masked_rule(test_case));
+}
+
+const Rule* generator_rule(const Json& test_case) {
+  for (const char* size : {"tp", "ep", "dp", "pp", "cp"}) {
+    if (test_case.at(size) < 1) return &rules::kSizeBelowOne;
+  }
+  if (test_case.at("rank_offset") < 0) return &rules::kNegativeOffset;
+  const std::string order = to_lower(test_case.at("order").get<std::string>());
+  const auto entries = split(order, '-');
+  const std::set<std::string_view> different(entries.begin(), entries.end());
+  return different.size() == entries.size() ? nullptr : &rules::kRepeatedOrderEntry;
+}
+
+struct Generated {
+  RankGenerator generator;
+  std::vector<RankGroup> groups;
+  std::vector<bool> mask;
+};
+
+Generated generate(const Json& c) {
+  RankGenerator generator(c.at("tp"), c.at("ep"), c.at("dp"), c.at("pp"), c.at("cp"),
+                          c.at("order").get<std::string>(), c.at("rank_offset"));
+  const auto token = c.at("token").get<std::string>();
+  auto groups = generator.get_ranks(token);
+  auto mask = RankGenerator::get_mask(generator.order(), token);
+  return {std::move(generator), std::move(groups), std::move(mask)};
+}
+
+Json describe(const Generated& generated) {
+  return {{"normalized_order", generated.generator.order()},
+          {"ordered_size", generated.generator.ordered_size()},
+          {"world_size", generated.generator.world_size()},
+          {"mask", generated.mask}};
+}
+
+// The peer dropped the keyword; here the compiler refuses it.
+bool uses_removed_keyword(const Json& test_case) {
+  return test_case.value("independent_ep", false);
+}
+
+Outcome check_generator(const Json& test_case) {
+  if (uses_removed_keyword(test_case)) return {expected_of(test_case, {}), refusal()};
+  const auto answer = [&] {
+    const Generated generated = generate(test_case);
+    Json got = describe(generated);
+    got["groups"] = to_json(generated.groups);
+    return got;
+  };
+  return judge(
+      expected_of(test_case, {"normalized_order", "ordered_size", "world_size", "mask", "groups"}),
+      answer, generator_rule(test_case));
+}
+
+// FNV-1a of "0,1;2,3": ranks joined by commas, groups by semicolons.
+std::string hash_of(const std::vector<RankGroup>& groups) {
+  std::vector<std::string> texts;
+  texts.reserve(groups.size());
+  for (const RankGroup& group : groups) texts.push_back(join(group, ","));
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : join(texts, ";")) hash = (hash ^ c) * 0x100000001b3;
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016lx", static_cast<unsigned long>(hash));
+  return text.data();
+}
+
+Outcome check_generator_hash(const Json& test_case) {
+  const auto answer = [&] {
+    const Generated generated = generate(test_case);
+    const RankGroup& first = generated.groups.front();
+    const RankGroup& last = generated.groups.back();
+    const auto shown = static_cast<std::ptrdiff_t>(test_case.at("first").size());
+    Json got = describe(generated);
+    got["num_groups"] = generated.groups.size();
+    got["group_size"] = first.size();
+    got["first"] = to_json(RankGroup(first.begin(), first.begin() + shown));
+    got["last"] = to_json(RankGroup(last.end() - shown, last.end()));
+    got["fnv1a64"] = hash_of(generated.groups);
+    return got;
+  };
+  return judge(expected_of(test_case, {"normalized_order", "ordered_size", "world_size", "mask",
+                                       "num_groups", "group_size", "first", "last", "fnv1a64"}),
+               answer, generator_rule(test_case));
+}
+
+Json to_json(const std::vector<GroupSpec>& specs) {
+  Json list = Json::array();
+  for (const GroupSpec& spec : specs) {
+    Json entry{{"name", spec.name}, {"ranks", to_json(spec.ranks)}};
+    if (!std::ranges::is_sorted(spec.ranks)) {
+      RankGroup sorted = spec.ranks;
+      std::ranges::sort(sorted);
+      entry["sorted_ranks"] = to_json(sorted);
+    }
+    if (spec.backend == GroupBackend::kGloo) entry["backend"] = "gloo";
+    if (!spec.options.empty()) entry["opts"] = spec.options;
+    list.push_back(entry);
+  }
+  return list;
+}
+
+// A null value in the list of created groups says that the peer passed nothing.
+Json without_nulls(Json created) {
+  for (Json& entry : created) {
+    for (auto it = entry.begin(); it != entry.end();) {
+      it = it->is_null() ? entry.erase(it) : std::next(it);
+    }
+  }
+  return created;
+}
+
+bool contains(const RankGroup& ranks, GlobalRank rank) {
+  return std::ranges::find(ranks, rank) != ranks.end();
+}
+
+// Per level, where in the list of created groups the one of `rank` stands.
+Json own_groups(const std::vector<GroupSpec>& specs, GlobalRank rank, GroupBackend backend) {
+  Json indices = Json::array();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].backend == backend && contains(specs[i].ranks, rank)) indices.push_back(i);
+  }
+  return indices;
+}
+
+// One object stands for every level; a list has one entry per level, null for none.
+std::vector<std::string> options_of(const Json& options, size_t num_levels) {
+  if (options.is_null()) return {};
+  if (options.is_string()) return std::vector<std::string>(num_levels, options);
+  std::vector<std::string> list;
+  for (const Json& entry : options) {
+    list.push_back(entry.is_null() ? "" : entry.get<std::string>());
+  }
+  return list;
+}
+
+Outcome check_hierarchical(const Json& test_case) {
+  const auto answer = [&]() -> Json {
+    const RankGroup ranks = ranks_of(test_case.at("ranks"));
+    const auto sizes = test_case.at("hierarchical_group_sizes").get<std::vector<int64_t>>();
+    const bool gloo = test_case.at("create_gloo_process_groups");
+    const GlobalRank rank{test_case.at("rank")};
+    const auto specs =
+        hierarchical_group_specs(ranks, sizes,
+                                 {.world = test_case.at("world"),
+                                  .description = test_case.at("group_desc"),
+                                  .gloo_twins = gloo,
+                                  .options = options_of(test_case.at("pg_options"), sizes.size())});
+    const Json twins = gloo || !contains(ranks, rank)
+                           ? own_groups(specs, rank, GroupBackend::kGloo)
+                           : Json(std::vector<Json>(sizes.size(), nullptr));
+    return {{"created", to_json(specs)},
+            {"returned", own_groups(specs, rank, GroupBackend::kDefault)},
+            {"returned_gloo", twins}};
+  };
+  Json expected = expected_of(test_case, {"created", "returned", "returned_gloo"});
+  if (expected.contains("created")) expected["created"] = without_nulls(expected["created"]);
+  return judge(std::move(expected), answer, nullptr);
+}
+
+Outcome check_hybrid(const Json& test_case) {
+  const auto answer = [&]() -> Json {
+    const auto specs = hybrid_group_specs(ranks_of(test_case.at("ranks")), test_case.at("world"));
+    Json returned = Json::object();
+    for (const Json& at : own_groups(specs, {test_case.at("rank")}, GroupBackend::kDefault)) {
+      const std::string& name = specs[at.get<size_t>()].name;
+      returned[name.substr(name.rfind('_') + 1)] = at;
+    }
+    return {{"created", to_json(specs)}, {"returned", returned}};
+  };
+  Json expected = expected_of(test_case, {"created", "returned"});
+  if (expected.contains("created")) expected["created"] = without_nulls(expected["created"]);
+  return judge(std::move(expected), answer, nullptr);
+}
+
+}  // namespace
+
+Table rank_generator_table() {
+  const auto cases = [](const Json& file) {
+    std::vector<Case> list;
+    for (const Json& test_case : file.value("cases", Json::array())) {
+      list.push_back({test_case.at("kind"), test_case});
+    }
+    return list;
+  };
+  return {"rank_generator",
+          {{"masked", check_masked},
+           {"rank_generator", check_generator},
+           {"rank_generator_hash", check_generator_hash},
+           {"hierarchical", check_hierarchical},
+           {"hybrid", check_hybrid}},
+          cases};
+}
+
+}  // namespace tessera::golden

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera::golden {
+
+using Json = nlohmann::json;
+
+/// A kind of input where Tessera answers otherwise than the peer on purpose.
+struct Rule {
+  std::string name;
+  std::string reason;
+};
+
+/// What came of one case. It passes where `got` equals `expected`, which a rule may have replaced.
+struct Outcome {
+  Json expected;
+  Json got;
+  const Rule* rule = nullptr;
+};
+
+using Check = std::function<Outcome(const Json& test_case)>;
+
+/// One part of a table, with the code that recomputes its cases; null while there is none.
+struct Part {
+  std::string name;
+  Check check;
+};
+
+/// One case of a table and the part that it belongs to.
+struct Case {
+  std::string part;
+  Json content;
+};
+
+/// A kind of table, recognised by the file's name up to the first dot.
+struct Table {
+  std::string name;
+  std::vector<Part> parts;
+  std::function<std::vector<Case>(const Json& file)> cases;
+};
+
+Table rank_generator_table();
+Table olmo_tensors_table();
+
+/// The answer where an input must be refused: what `body` returns, or this where it throws
+/// ConfigError. Other exceptions pass: they are failures.
+Json refusal();
+Json result_or_refusal(const std::function<Json()>& body);
+
+}  // namespace tessera::golden

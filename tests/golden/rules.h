@@ -1,0 +1,23 @@
+#pragma once
+
+#include "tests/golden/golden.h"
+
+/// The one place that says where Tessera answers otherwise than a peer, and why. A rule speaks of a
+/// kind of input, never of a case.
+namespace tessera::golden::rules {
+
+inline const Rule kRepeatedOrderEntry{
+    "repeated order entry", "the peer counts the size twice and silently builds wrong groups"};
+inline const Rule kNegativeOffset{"negative rank offset",
+                                  "the peer ignores it silently; ranks start at 0"};
+inline const Rule kSizeBelowOne{"size below one", "no group has fewer than one rank"};
+inline const Rule kWorldIsNotTheProduct{
+    "world is not the product of the sizes",
+    "the peer silently leaves ranks without a group, or makes none at all"};
+inline const Rule kMaskDoesNotFit{"mask of another length than the sizes",
+                                  "the peer silently drops what has no partner"};
+inline const Rule kEmptyShardOffset{
+    "offset of an empty shard",
+    "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};
+
+}  // namespace tessera::golden::rules
