@@ -77,10 +77,11 @@ RanksView view_of(RanksQuery query) {
 void write_svg(const RanksView& view, const std::string& path) {
   TSR_CHECK(view.world() <= kLargestPicture, "a picture of ", view.world(),
             " ranks cannot be read; --svg draws worlds of up to ", kLargestPicture);
+  const auto [decoder, experts, order] = size_lines(view);
+  const RankGrid grid =
+      make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank);
   std::ofstream file(path);
-  file << draw_svg(
-      make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank),
-      headline(view), sizes_line(view));
+  file << draw_svg(grid, headline(view), concat(decoder, "; experts ", experts, "; order ", order));
   file.close();
   if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
 }
@@ -117,8 +118,8 @@ int run_ranks(const std::vector<std::string>& arguments) {
   write_ranks_text(view, terminal, std::cout);
   if (!flags.svg.empty()) std::cout << "\npicture: " << flags.svg << "\n";
   if (flags.is_example()) {
-    std::cout << "\nAn example. Your own layout: tessera ranks --world N --tp N --pp N "
-                 "[--cp --ep --etp --order --rank --svg FILE]\n";
+    std::cout << "\nThis is an example. Your own layout: tessera ranks --world N --tp N --pp N\n"
+                 "`tessera ranks --help` lists all flags; --svg FILE draws the picture.\n";
   }
   return kOk;
 }

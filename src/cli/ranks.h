@@ -28,9 +28,16 @@ struct RanksView {
 /// The kinds along single axes of more than one rank: the panels of the pictures.
 std::vector<GroupKind> kinds_to_draw(const MegatronGroups& groups);
 
-/// "64 ranks on 8 nodes of 8 GPUs, order tp-cp-ep-dp-pp (fastest first)" and "decoder tp 8 × …".
+/// "64 ranks on 8 nodes of 8 GPUs".
 std::string headline(const RanksView& view);
-std::string sizes_line(const RanksView& view);
+
+/// "tp 8 × cp 1 × dp 4 × pp 2" and the like.
+struct SizeLines {
+  std::string decoder;
+  std::string experts;
+  std::string order;
+};
+SizeLines size_lines(const RanksView& view);
 
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out);
 void write_ranks_json(const RanksView& view, std::ostream& out);

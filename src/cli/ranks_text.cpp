@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
 constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
 constexpr int64_t kFirstGroups = 3;
+constexpr int64_t kWidthForNames = 110;  // Narrower terminals show the short labels alone.
 
 std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes) {
   std::vector<std::string> parts;
@@ -20,31 +21,32 @@ std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes)
 
 std::string first_groups(const GroupKind& kind) {
   std::string text;
-  const GroupRange lines = kind.layout().groups(kind.axes());
   for (int64_t i = 0; i < std::min(kFirstGroups, kind.count()); ++i) {
     text += concat(i == 0 ? "" : "  ", "{", short_list(kind.group(i)), "}");
   }
   return kind.count() > kFirstGroups ? text + " …" : text;
 }
 
-void write_kinds(const RanksView& view, std::ostream& out) {
+void write_kinds(const RanksView& view, bool with_names, std::ostream& out) {
   Table table;
   table.add_column("axes");
   table.add_column("size", Align::kRight);
   table.add_column("count", Align::kRight);
   table.add_column("nodes", Align::kRight);
-  table.add_column("group");
+  if (with_names) table.add_column("group");
   table.add_column("first members");
   for (const GroupKind& kind : view.groups.kinds) {
     const std::string nodes =
         view.world() > kLargestWalk ? "-" : concat(widest_span(kind, view.query.gpus_per_node));
-    table.add_row({kind.label(), concat(kind.size()), concat(kind.count()), nodes, kind.name(),
-                   first_groups(kind)});
+    std::vector<std::string> row{kind.label(), concat(kind.size()), concat(kind.count()), nodes};
+    if (with_names) row.push_back(kind.name());
+    row.push_back(first_groups(kind));
+    table.add_row(std::move(row));
   }
   out << table.to_string();
 }
 
-void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
+void write_rank(const RanksView& view, GlobalRank rank, bool with_names, std::ostream& out) {
   const auto on = [&](const Layout& layout, const char* axis) {
     return concat(layout.coordinate(rank, axis));
   };
@@ -58,17 +60,16 @@ void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
   table.add_column("axes");
   table.add_column("size", Align::kRight);
   table.add_column("nodes", Align::kRight);
-  table.add_column("group");
+  if (with_names) table.add_column("group");
   table.add_column("members");
   for (const GroupKind& kind : kinds) {
     const auto group = kind.group_of(rank);
-    if (!group) {
-      table.add_row({kind.label(), "-", "-", kind.name(), "not a member"});
-      continue;
-    }
-    table.add_row({kind.label(), concat(group->size()),
-                   concat(nodes_of(*group, view.query.gpus_per_node)), kind.name(),
-                   short_list(*group)});
+    std::vector<std::string> row{kind.label(), "-", "-"};
+    if (group) row[1] = concat(group->size());
+    if (group) row[2] = concat(nodes_of(*group, view.query.gpus_per_node));
+    if (with_names) row.push_back(kind.name());
+    row.push_back(group ? short_list(*group) : "not a member");
+    table.add_row(std::move(row));
   }
   out << table.to_string();
 }
@@ -83,23 +84,24 @@ std::string headline(const RanksView& view) {
                 per_node == 1 ? " GPU" : " GPUs");
 }
 
-std::string sizes_line(const RanksView& view) {
+SizeLines size_lines(const RanksView& view) {
   const auto& [decoder, expert, kinds] = view.groups;
   const auto size = [](const Layout& layout, const char* axis) { return layout.axis(axis).size(); };
-  return concat(size_list({{"tp", size(decoder, "tp")},
-                           {"cp", size(decoder, "cp")},
-                           {"dp", size(decoder, "dp")},
-                           {"pp", size(decoder, "pp")}}),
-                "; experts ",
-                size_list({{"etp", size(expert, "tp")},
-                           {"ep", size(expert, "ep")},
-                           {"edp", size(expert, "dp")},
-                           {"pp", size(expert, "pp")}}),
-                "; order ", view.query.sizes.order, ", fastest first");
+  return {.decoder = size_list({{"tp", size(decoder, "tp")},
+                                {"cp", size(decoder, "cp")},
+                                {"dp", size(decoder, "dp")},
+                                {"pp", size(decoder, "pp")}}),
+          .experts = size_list({{"etp", size(expert, "tp")},
+                                {"ep", size(expert, "ep")},
+                                {"edp", size(expert, "dp")},
+                                {"pp", size(expert, "pp")}}),
+          .order = concat(view.query.sizes.order, ", fastest first")};
 }
 
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out) {
-  out << bold(headline(view), terminal.color) << "\n" << sizes_line(view) << "\n\n";
+  const SizeLines lines = size_lines(view);
+  out << bold(headline(view), terminal.color) << "\ndecoder  " << lines.decoder << "\nexperts  "
+      << lines.experts << "\norder    " << lines.order << "\n\n";
   if (view.world() <= kLargestGrid) {
     out << draw_terminal(
         make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank),
@@ -107,10 +109,11 @@ void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, st
   } else {
     out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
   }
+  const bool with_names = terminal.width >= kWidthForNames;
   if (view.query.rank) {
-    write_rank(view, *view.query.rank, out);
+    write_rank(view, *view.query.rank, with_names, out);
   } else {
-    write_kinds(view, out);
+    write_kinds(view, with_names, out);
   }
 }
 

@@ -27,7 +27,7 @@ ColorMode color_mode(std::string_view choice) {
 int64_t terminal_width() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 100;
+  return 120;
 }
 
 }  // namespace tessera::cli

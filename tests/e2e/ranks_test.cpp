@@ -30,7 +30,7 @@ TEST(Ranks, WithoutArgumentsShowsTheExample) {
   EXPECT_EQ(finished.err, "");
   EXPECT_NE(finished.out.find("64 ranks on 8 nodes of 8 GPUs"), std::string::npos);
   EXPECT_NE(finished.out.find("tp: 8 groups of 8, inside a node"), std::string::npos);
-  EXPECT_NE(finished.out.find("An example."), std::string::npos);
+  EXPECT_NE(finished.out.find("This is an example."), std::string::npos);
   EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << "no colours where no terminal is";
 }
 
