@@ -5,6 +5,13 @@ if(TESSERA_DEPS)
     message(FATAL_ERROR "TESSERA_DEPS=${TESSERA_DEPS} holds no usr/include; make the folder with: ./tessera deps --bundle DIR")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH ${TESSERA_DEPS}/usr)
+  # Debian keeps the CMake files of libraries in a folder named after the machine's architecture.
+  foreach(package GTest rapidcheck benchmark)
+    file(GLOB folder ${TESSERA_DEPS}/usr/lib/*/cmake/${package})
+    if(folder)
+      set(${package}_DIR ${folder} CACHE PATH "" FORCE)
+    endif()
+  endforeach()
 endif()
 
 find_package(nlohmann_json 3.10 REQUIRED)

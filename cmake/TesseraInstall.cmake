@@ -3,8 +3,9 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tessera FILE tesseraTargets.cmake NAMESPACE tessera:: DESTINATION ${package_folder})
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tesseraConfig.cmake.in tesseraConfig.cmake
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tesseraConfig.cmake.in ${PROJECT_BINARY_DIR}/tesseraConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(tesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tesseraConfig.cmake ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/TesseraTorch.cmake
         DESTINATION ${package_folder})

@@ -1,10 +1,38 @@
-# LibTorch as one target, tessera_torch, instead of the wide flags that its own package sets.
-# A CUDA build wants the whole toolkit from find_package(Torch); where only its CPU part is used, the libraries suffice.
+# LibTorch as one target, tessera_torch. Its own CMake package is not asked: that sets flags for every target and wants
+# the whole CUDA toolkit even where only the CPU part is used. Headers and two libraries suffice; a CUDA build's are added
+# where the toolkit is there, too.
 
-find_package(Torch 2.11 REQUIRED)
+find_path(Torch_DIR TorchConfig.cmake PATH_SUFFIXES share/cmake/Torch DOC "The folder of TorchConfig.cmake")
+if(NOT EXISTS "${Torch_DIR}/TorchConfig.cmake")
+  message(FATAL_ERROR "LibTorch was not found. Set Torch_DIR to the folder of TorchConfig.cmake (in a Python torch: "
+                      "torch/share/cmake/Torch), or build the torch-free part with -DTESSERA_TORCH=OFF")
+endif()
+get_filename_component(torch_root ${Torch_DIR}/../../.. ABSOLUTE)
+
+file(READ ${torch_root}/include/torch/headeronly/version.h torch_version_header)
+string(REGEX MATCH "TORCH_VERSION_MAJOR ([0-9]+)" _ "${torch_version_header}")
+set(torch_version ${CMAKE_MATCH_1})
+string(REGEX MATCH "TORCH_VERSION_MINOR ([0-9]+)" _ "${torch_version_header}")
+string(APPEND torch_version .${CMAKE_MATCH_1})
+if(torch_version VERSION_LESS 2.11)
+  message(FATAL_ERROR "LibTorch ${torch_version} in ${torch_root} is too old: Tessera needs 2.11 or newer")
+endif()
 
 add_library(tessera_torch INTERFACE)
-target_include_directories(tessera_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(tessera_torch INTERFACE ${TORCH_LIBRARIES})
+target_include_directories(tessera_torch SYSTEM INTERFACE ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
+target_link_libraries(tessera_torch INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
 # at::RecordFunction has another layout without NDEBUG than in the released libraries.
-target_compile_definitions(tessera_torch INTERFACE NDEBUG)
+target_compile_definitions(tessera_torch INTERFACE NDEBUG USE_DISTRIBUTED USE_C10D_GLOO)
+
+set(TESSERA_CUDA OFF)
+if(EXISTS ${torch_root}/lib/libtorch_cuda.so)
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND)
+    set(TESSERA_CUDA ON)
+    # Registers the CUDA kernels when it is loaded; no symbol of it need be used.
+    target_link_libraries(tessera_torch INTERFACE -Wl,--no-as-needed ${torch_root}/lib/libtorch_cuda.so -Wl,--as-needed
+                                                  ${torch_root}/lib/libc10_cuda.so CUDA::cudart)
+    target_compile_definitions(tessera_torch INTERFACE TESSERA_CUDA USE_C10D_NCCL)
+  endif()
+endif()
+message(STATUS "LibTorch ${torch_version} in ${torch_root}, CUDA ${TESSERA_CUDA}")

@@ -8,15 +8,20 @@ cached() {
 
 # configure PRESET VARIABLE=VALUE…: only where a value is not yet so.
 configure() {
-  local preset=$1 setting settings=() changed=
+  local preset=$1 setting settings=() changed=''
   shift
-  [[ -e $root/build/$preset/build.ninja ]] || changed=1
-  for setting in "$@" ${TESSERA_DEPS:+TESSERA_DEPS="$TESSERA_DEPS"}; do
+  # CMake keeps the compiler of the first time; another one needs a new start.
+  if [[ -n ${CXX-} && -e $root/build/$preset/.cxx && $(<"$root/build/$preset/.cxx") != "$CXX" ]]; then
+    rm -f "$root/build/$preset/CMakeCache.txt"
+  fi
+  [[ -e $root/build/$preset/build.ninja && -e $root/build/$preset/CMakeCache.txt ]] || changed=1
+  for setting in "$@" "TESSERA_DEPS=${TESSERA_DEPS-}"; do
     settings+=("-D$setting")
     [[ $(cached "$preset" "${setting%%=*}") == "${setting#*=}" ]] || changed=1
   done
   [[ -n $changed ]] || return 0
-  quietly "configuring build/$preset" cmake -S "$root" --preset "$preset" "${settings[@]}"
+  quietly "configuring build/$preset" cmake -S "$root" --preset "$preset" "${settings[@]}" || return 1
+  echo "${CXX-}" >"$root/build/$preset/.cxx"
 }
 
 # compile PRESET TARGET…
@@ -24,62 +29,60 @@ compile() {
   local folder=$root/build/$1
   shift
   [[ $(ninja -C "$folder" -n "$@") != *'no work to do'* ]] || return 0
-  say "building ${*} in ${folder#"$root"/}"
+  say "building $* in ${folder#"$root"/}"
   ninja -C "$folder" "$@" >&2 || die "the build failed"
 }
 
-build_core() {
-  lock
-  need core
-  [[ -n $(cached release TESSERA_TORCH) ]] || configure release TESSERA_TORCH=OFF TESSERA_TESTS=OFF
-  configure release
-  compile release tessera
-  unlock
+# What has been part of the build stays so; at first that is neither torch nor tests.
+configure_core() {
+  local torch tests
+  torch=$(cached release TESSERA_TORCH)
+  tests=$(cached release TESSERA_TESTS)
+  configure release "TESSERA_TORCH=${torch:-OFF}" "TESSERA_TESTS=${tests:-OFF}" "$@"
 }
 
-# Once torch is part of the build it stays; a torch that has gone is looked for again.
+# A torch that does not work must not keep the torch-free verbs from being built.
 configure_torch() {
-  torch_dir=$(cached release Torch_DIR)
+  torch_dir=$(torch_of_environment) || exit 1
+  [[ -n $torch_dir ]] || torch_dir=$(cached release Torch_DIR)
   [[ -e $torch_dir/TorchConfig.cmake ]] || find_torch
-  configure release TESSERA_TORCH=ON "Torch_DIR=$torch_dir" "$@"
+  configure_core
+  configure release TESSERA_TORCH=ON "Torch_DIR=$torch_dir" "$@" && return
+  cmake -S "$root" --preset release -DTESSERA_TORCH=OFF -DTESSERA_TESTS=OFF -UTorch_DIR >/dev/null 2>&1
+  die "LibTorch in $torch_dir cannot be used; name another one by Torch_DIR"
+}
+
+build_core() {
+  lock_build
+  need core
+  configure_core
+  compile release tessera
+  unlock_build
 }
 
 build_torch() {
-  lock
+  lock_build
   need core
   configure_torch
   compile release tessera tessera-torch
-  unlock
+  unlock_build
 }
 
 build_everything() {
-  lock
-  need core
-  need tests
+  lock_build
+  need core tests
   need_tools
   configure_torch TESSERA_TESTS=ON "TESSERA_TOOLS=$tools"
   compile release all all_verify_interface_header_sets
-  unlock
+  unlock_build
 }
 
 run_benchmarks() {
-  lock
-  need core
-  need bench
-  [[ -n $(cached release TESSERA_TORCH) ]] || configure release TESSERA_TORCH=OFF TESSERA_TESTS=OFF
-  configure release TESSERA_BENCH=ON
+  lock_build
+  need core bench
+  configure_core TESSERA_BENCH=ON
   compile release bench/all tessera
   [[ ${1-} != --peer ]] || need_peer
-  unlock
+  unlock_build
   "$root/bench/run" "$@"
-}
-
-# Megatron-Core, for side-by-side runs; its other dependencies are not needed for its groups.
-need_peer() {
-  local peer=$cache/peer-megatron
-  [[ -e $peer/.complete ]] && return
-  install_torch "$peer"
-  quietly "installing Megatron-Core" "$peer/bin/pip" install --disable-pip-version-check numpy packaging
-  quietly "installing Megatron-Core itself" "$peer/bin/pip" install --disable-pip-version-check \
-    --no-deps megatron-core==0.16.1
 }

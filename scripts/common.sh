@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034  # $cache is for other parts; $root comes from ./tessera.
-# Words, long steps and the lock.
+# Words, long steps and locks.
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/tessera
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tessera
 
 say() { printf 'tessera: %s\n' "$*" >&2; }
 die() {
@@ -10,15 +10,16 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# quietly WHAT COMMAND…: output goes to a log; a line every ten seconds shows that it is alive.
+# quietly WHAT COMMAND…: output goes to a log; a line every ten seconds shows that it is alive. An interrupt ends it.
 quietly() {
   local what=$1 log pid start=$SECONDS told=0
   shift
   mkdir -p "$root/build/logs"
   log=$root/build/logs/$(tr -cs 'A-Za-z0-9' '-' <<<"$what").log
   say "$what"
-  "$@" >"$log" 2>&1 &
+  "$@" >"$log" 2>&1 8>&- 9>&- &
   pid=$!
+  trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
     if ((SECONDS - start >= told + 10)); then
@@ -26,20 +27,26 @@ quietly() {
       say "… still at it after ${told} s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)"
     fi
   done
-  wait "$pid" || {
-    tail -n 30 "$log" >&2
-    die "failed: $what; the whole log is in $log"
-  }
+  trap - INT TERM
+  wait "$pid" && return
+  tail -n 30 "$log" >&2
+  say "failed: $what; the whole log is in $log"
+  return 1
 }
 
-# One build at a time. The lock ends with the process, or with unlock.
+# lock FILE-DESCRIPTOR FILE WHAT: one at a time. A lock ends with the process, or with unlock.
 lock() {
-  mkdir -p "$root/build"
+  mkdir -p "$(dirname "$2")"
   have flock || return 0
-  exec 9>"$root/build/.lock"
-  flock --nonblock 9 || {
-    say "another build is running in $root; waiting for it"
-    flock 9
+  eval "exec $1>\"\$2\""
+  flock --nonblock "$1" || {
+    say "another process is busy with $3; waiting for it"
+    flock "$1"
   }
 }
-unlock() { exec 9>&-; }
+unlock() { eval "exec $1>&-"; }
+
+lock_build() { lock 9 "$root/build/.lock" "the build in $root"; }
+unlock_build() { unlock 9; }
+lock_cache() { lock 8 "$cache/.lock" "$cache"; }
+unlock_cache() { unlock 8; }

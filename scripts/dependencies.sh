@@ -3,46 +3,55 @@
 
 # For whom | how it is found | Debian's package | its name for people
 dependencies='
-core   | command c++                  | g++                | a C++20 compiler (g++ 12 or clang 15, or newer)
-core   | command cmake                | cmake              | CMake 3.25 or newer
+core   | compiler                     | g++                | a C++20 compiler (g++ 12 or clang 15, or newer)
+core   | cmake 3.25                   | cmake              | CMake 3.25 or newer
 core   | command ninja                | ninja-build        | Ninja
 core   | header nlohmann/json.hpp     | nlohmann-json3-dev | nlohmann-json
 core   | header CLI/CLI.hpp           | libcli11-dev       | CLI11
 tests  | header gtest/gtest.h         | libgtest-dev       | GoogleTest
 tests  | header rapidcheck.h          | librapidcheck-dev  | RapidCheck
+tests  | python ensurepip             | python3-venv       | Python 3 with venv
 bench  | header benchmark/benchmark.h | libbenchmark-dev   | google-benchmark
 python | python ensurepip             | python3-venv       | Python 3 with venv
-soak   | command clang++-19           | clang-19           | clang 19
-soak   | file libclang_rt.fuzzer-*.a  | libclang-rt-19-dev | libFuzzer
+soak   | command clang++-15           | clang-15           | clang 15
+soak   | file /usr/lib/llvm-15/lib/clang/15*/lib/linux/libclang_rt.fuzzer-*.a | libclang-rt-15-dev | libFuzzer of clang 15
 '
 
 # For people who check the code's form; the same version everywhere, so that all see the same result.
 tools_version=18.1.8
 
-is_there() { # KIND NAME
+preprocess() { # shellcheck disable=SC2086  # CXX may be several words, as in "ccache g++".
+  ${CXX:-c++} ${TESSERA_DEPS:+-isystem "$TESSERA_DEPS/usr/include"} -E -x c++ - <<<"$1"
+}
+
+is_there() { # KIND NAME…
   case $1 in
+    compiler) preprocess '#include <version>' ;;
+    cmake) have cmake && [[ $(printf '%s\n' "$2" "$(cmake --version | sed -n '1s/.* //p')" | sort -V | head -n 1) == "$2" ]] ;;
     command) have "$2" ;;
-    header) echo "#include <$2>" | "${CXX:-c++}" ${TESSERA_DEPS:+-isystem "$TESSERA_DEPS/usr/include"} -E -x c++ - ;;
+    header) preprocess "#include <$2>" ;;
     python) python3 -c "import $2" ;;
-    file) [[ -n $(find /usr/lib/llvm-19 -name "$2" -print -quit) ]] ;;
+    file) [[ -e $2 ]] ;; # Several words where a pattern matched several files.
   esac >/dev/null 2>&1
 }
 
-# need SET: everything of that set is there afterwards. A stamp makes the next start quick.
+# need SET…: everything of these sets is there afterwards. A stamp makes the next start quick.
 need() {
-  local stamp=$root/build/.have-$1 group probe package name packages=() names=()
-  [[ $stamp -nt $root/scripts/dependencies.sh ]] && return
-  while IFS='|' read -r group probe package name; do
-    read -r group <<<"$group"
-    [[ $group == "$1" ]] || continue
-    # shellcheck disable=SC2086  # Two words.
-    is_there $probe && continue
-    read -r package <<<"$package"
-    packages+=("$package")
-    names+=("${name# }")
-  done <<<"$dependencies"
+  local set stamp probe package name packages=() names=()
+  local state="${CXX-} ${TESSERA_DEPS-}"
+  for set in "$@"; do
+    stamp=$root/build/.have-$set
+    [[ $stamp -nt $root/scripts/dependencies.sh && $(<"$stamp") == "$state" ]] && continue
+    while IFS='|' read -r _ probe package name; do
+      # shellcheck disable=SC2086  # Several words, and a pattern.
+      is_there $probe && continue
+      packages+=("${package// /}")
+      names+=("${name# }")
+    done < <(grep "^$set " <<<"$dependencies")
+  done
   ((${#packages[@]} == 0)) || install_packages "${packages[*]}" "$(printf '\n  %s' "${names[@]}")"
-  mkdir -p "$root/build" && touch "$stamp"
+  mkdir -p "$root/build"
+  for set in "$@"; do echo "$state" >"$root/build/.have-$set"; done
 }
 
 install_packages() { # PACKAGES NAMES
@@ -59,27 +68,44 @@ Install them as root: apt-get install $1"
     apt-get install -y --no-install-recommends $1
 }
 
-# A virtual environment in the cache, complete or not there at all.
-virtual_environment() { # FOLDER
+# virtual_environment FOLDER FILLER ARGUMENT…: a virtual environment in the cache, complete or not there at all. The filler is a
+# function that installs into the folder, which is its first argument.
+virtual_environment() {
+  local folder=$1 filler=$2
+  shift 2
+  [[ -e $folder/.complete ]] && return
   need python
-  rm -rf "$1" && mkdir -p "$(dirname "$1")"
-  python3 -m venv "$1"
+  lock_cache
+  if [[ ! -e $folder/.complete ]]; then
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$filler" "$folder" "$@"
+    touch "$folder/.complete"
+  fi
+  unlock_cache
+}
+
+pip_install() { # FOLDER PIP-ARGUMENTS…
+  local folder=$1
+  shift
+  "$folder/bin/pip" install --disable-pip-version-check "$@"
+}
+
+fill_tools() {
+  quietly "installing clang-format and clang-tidy $tools_version" \
+    pip_install "$1" "clang-format==$tools_version" "clang-tidy==$tools_version"
 }
 
 need_tools() {
   tools=$cache/tools-$tools_version
-  [[ -e $tools/.complete ]] && return
-  virtual_environment "$tools"
-  quietly "installing clang-format and clang-tidy $tools_version" "$tools/bin/pip" install \
-    --disable-pip-version-check "clang-format==$tools_version" "clang-tidy==$tools_version"
-  touch "$tools/.complete"
+  virtual_environment "$tools" fill_tools
 }
 
 # Headers, libraries and CMake files of our libraries, as a prefix that CMake takes from TESSERA_DEPS.
 bundle() { # FOLDER
-  local set package file
+  local package file
   have dpkg-query || die "a bundle is made of Debian's packages; run this on Debian or Ubuntu"
-  for set in core tests bench; do need "$set"; done
+  need core tests bench
   mkdir -p "$1"
   for package in nlohmann-json3-dev libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
     while read -r file; do
@@ -101,8 +127,7 @@ run_deps() {
   elif (($#)); then
     die "unknown flag '$1'; usage: ./tessera deps [--bundle DIR]"
   else
-    local set
-    for set in core tests bench; do need "$set"; done
+    need core tests bench
     need_tools
     find_torch
     say "everything is there; LibTorch is in $torch_dir"

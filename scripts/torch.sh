@@ -3,15 +3,20 @@
 
 torch_version=2.13.0
 
-# The folder of TorchConfig.cmake in each place that the caller named.
+# The folder of TorchConfig.cmake that the caller named, if any; a wrong name is an error, not a reason to look elsewhere.
 torch_of_environment() {
-  local place folder
-  for place in "${Torch_DIR-}" ${CMAKE_PREFIX_PATH:+$(tr ':;' '\n' <<<"$CMAKE_PREFIX_PATH")}; do
-    for folder in "$place" "$place/share/cmake/Torch" "$place/Torch"; do
+  local place folder places
+  if [[ -n ${Torch_DIR-} ]]; then
+    [[ -e $Torch_DIR/TorchConfig.cmake ]] ||
+      die "Torch_DIR=$Torch_DIR holds no TorchConfig.cmake; in a Python torch it is torch/share/cmake/Torch"
+    echo "$Torch_DIR" && return
+  fi
+  IFS=':;' read -ra places <<<"${CMAKE_PREFIX_PATH-}"
+  for place in "${places[@]}"; do
+    for folder in "$place/share/cmake/Torch" "$place/Torch" "$place"; do
       [[ -e $folder/TorchConfig.cmake ]] && echo "$folder" && return
     done
   done
-  return 1
 }
 
 # The same for a python with torch 2.11 or newer; torch itself is not imported, that takes seconds.
@@ -29,21 +34,24 @@ print(folder)
 PYTHON
 }
 
-install_torch() { # FOLDER
-  virtual_environment "$1"
-  # The CPU build where the index has one: it is a tenth of the size.
-  # shellcheck disable=SC2016  # For the inner bash to expand.
-  quietly "installing torch $torch_version; this takes a while" bash -c '
-    "$1" install --disable-pip-version-check "torch==$2+cpu" ||
-    "$1" install --disable-pip-version-check "torch==$2"' - "$1/bin/pip" "$torch_version"
-  touch "$1/.complete"
-}
+# The CPU build where the index has one: it is a tenth of the size.
+pip_install_torch() { pip_install "$1" "torch==$torch_version+cpu" || pip_install "$1" "torch==$torch_version"; }
+fill_torch() { quietly "installing torch $torch_version; this takes a while" pip_install_torch "$1"; }
 
 find_torch() {
-  torch_dir=$(torch_of_environment) && return
+  torch_dir=$(torch_of_environment) || exit 1
+  [[ -z $torch_dir ]] || return 0
   torch_dir=$(torch_of_python python3) && return
   local private=$cache/torch-$torch_version
-  [[ -e $private/.complete ]] || install_torch "$private"
+  virtual_environment "$private" fill_torch
   torch_dir=$(torch_of_python "$private/bin/python") ||
     die "torch in $private has no CMake files; remove the folder and start again"
 }
+
+# Megatron-Core beside torch, for side-by-side runs; its other dependencies are not needed for its groups.
+fill_peer() {
+  fill_torch "$1"
+  quietly "installing what Megatron-Core imports" pip_install "$1" numpy packaging
+  quietly "installing Megatron-Core" pip_install "$1" --no-deps megatron-core==0.16.1
+}
+need_peer() { virtual_environment "$cache/peer-megatron" fill_peer; }

@@ -22,7 +22,7 @@ int run_env(const std::vector<std::string>& arguments) {
   CLI::App app("What this build stands on: LibTorch, its back ends, the devices it finds.",
                "tessera env");
   if (const auto done = parse(app, arguments)) return *done;
-#ifdef USE_C10D_NCCL
+#ifdef TESSERA_CUDA
   constexpr const char* kBackends = "gloo, nccl";
 #else
   constexpr const char* kBackends = "gloo";

@@ -1,9 +1,10 @@
 #include "cli/parse.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
 
-#include "tessera/base/error.h"
+#include "tessera/base/check.h"
 #include "tessera/base/text.h"
 
 namespace tessera::cli {
@@ -25,7 +26,22 @@ std::string explain_extra(const CLI::App& app) {
   return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
 }
 
+int64_t to_integer(const std::string& flag, const std::string& text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  TSR_CHECK(error == std::errc() && stopped == end, flag, " '", text,
+            "' is not a whole number of 64 bits; write digits alone, e.g. ", flag, " 64");
+  return value;
+}
+
 }  // namespace
+
+void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
+                 const std::string& help) {
+  const auto store = [flag, &value](const std::string& text) { value = to_integer(flag, text); };
+  app.add_option_function<std::string>(flag, store, help)->type_name("N");
+}
 
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
   app.allow_extras();
@@ -47,7 +63,10 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
 
 int guarded(const std::function<int()>& body) {
   try {
-    return body();
+    const int code = body();
+    std::cout.flush();
+    if (std::cout) return code;
+    throw DataError("cannot write the output; is the disk full or the reader gone?");
   } catch (const ConfigError& error) {
     std::cerr << "tessera: " << error.what() << "\n";
     return kBadUsage;

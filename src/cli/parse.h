@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@ inline constexpr int kBadUsage = 2;  // A flag or a value that the caller chose 
 /// Reads the arguments into the app's flags. A result means that the verb is done with this exit
 /// code: help was printed, or the arguments were wrong and the message named the nearest flag.
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments);
+
+/// A flag that takes a whole number; anything else raises ConfigError.
+void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
+                 const std::string& help);
 
 /// Runs `body` and turns what it throws into a message on stderr and an exit code.
 int guarded(const std::function<int()>& body);

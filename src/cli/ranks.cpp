@@ -13,13 +13,13 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int64_t kLargestPicture = 4096;  // Ranks; a browser stays quick and cells readable.
+constexpr int64_t kLargestWorld = 1 << 24;  // Ranks; a list of all of them takes 128 MB.
+constexpr int64_t kLargestPicture = 4096;   // Ranks; a browser stays quick and cells readable.
 
 struct Flags {
-  std::optional<int64_t> world, tp, pp, cp, ep, etp, rank;
+  std::optional<int64_t> world, tp, pp, cp, ep, etp, rank, gpus_per_node;
   std::optional<std::string> order;
-  int64_t gpus_per_node = 8;
-  std::string svg;
+  std::optional<std::string> svg;
   std::string color = "auto";
   bool json = false;
 
@@ -27,15 +27,15 @@ struct Flags {
 };
 
 void add_flags(CLI::App& app, Flags& flags) {
-  app.add_option("--world", flags.world, "number of ranks");
-  app.add_option("--tp", flags.tp, "tensor-parallel size (1)");
-  app.add_option("--pp", flags.pp, "pipeline-parallel size (1)");
-  app.add_option("--cp", flags.cp, "context-parallel size (1)");
-  app.add_option("--ep", flags.ep, "expert-parallel size (1)");
-  app.add_option("--etp", flags.etp, "tensor-parallel size of the experts (as tp)");
+  add_integer(app, "--world", flags.world, "number of ranks");
+  add_integer(app, "--tp", flags.tp, "tensor-parallel size (1)");
+  add_integer(app, "--pp", flags.pp, "pipeline-parallel size (1)");
+  add_integer(app, "--cp", flags.cp, "context-parallel size (1)");
+  add_integer(app, "--ep", flags.ep, "expert-parallel size (1)");
+  add_integer(app, "--etp", flags.etp, "tensor-parallel size of the experts (as tp)");
   app.add_option("--order", flags.order, "axes, fastest first (tp-cp-ep-dp-pp)");
-  app.add_option("--rank", flags.rank, "show every group that this rank is in");
-  app.add_option("--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
+  add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
+  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
   app.add_option("--svg", flags.svg, "write the picture to this file");
   app.add_flag("--json", flags.json, "print JSON");
   app.add_option("--color", flags.color, "auto, always or never (auto)")
@@ -60,11 +60,13 @@ RanksQuery query_of(const Flags& flags) {
   }
   if (flags.order) query.sizes.order = *flags.order;
   if (flags.rank) query.rank = GlobalRank{*flags.rank};
-  query.gpus_per_node = flags.gpus_per_node;
+  query.gpus_per_node = flags.gpus_per_node.value_or(8);
   return query;
 }
 
 RanksView view_of(RanksQuery query) {
+  TSR_CHECK(query.sizes.world <= kLargestWorld, "--world ", query.sizes.world,
+            " is too large to be shown; choose at most ", kLargestWorld);
   MegatronGroups groups = megatron_groups(query.sizes);
   TSR_CHECK(query.gpus_per_node > 0, "--gpus-per-node ", query.gpus_per_node,
             " is not positive; a node has at least 1 GPU");
@@ -109,14 +111,14 @@ int run_ranks(const std::vector<std::string>& arguments) {
   if (const auto done = parse(app, arguments)) return *done;
 
   const RanksView view = view_of(query_of(flags));
-  if (!flags.svg.empty()) write_svg(view, flags.svg);
+  if (flags.svg) write_svg(view, *flags.svg);
   if (flags.json) {
     write_ranks_json(view, std::cout);
     return kOk;
   }
   const TerminalOptions terminal{terminal_width(), color_mode(flags.color)};
   write_ranks_text(view, terminal, std::cout);
-  if (!flags.svg.empty()) std::cout << "\npicture: " << flags.svg << "\n";
+  if (flags.svg) std::cout << "\npicture: " << *flags.svg << "\n";
   if (flags.is_example()) {
     std::cout << "\nThis is an example. Your own layout: tessera ranks --world N --tp N --pp N\n"
                  "`tessera ranks --help` lists all flags; --svg FILE draws the picture.\n";

@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
 constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
 constexpr int64_t kFirstGroups = 3;
+constexpr int64_t kPlainColumns = 35;  // Characters left of the members, roughly.
+constexpr int64_t kNamedColumns = 80;
 constexpr int64_t kWidthForNames = 110;  // Narrower terminals show the short labels alone.
 
 std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes) {
@@ -19,15 +21,22 @@ std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes)
   return join(parts, " × ");
 }
 
-std::string first_groups(const GroupKind& kind) {
+// As many of the first groups as fit into the room, at least one.
+std::string first_groups(const GroupKind& kind, int64_t room) {
   std::string text;
-  for (int64_t i = 0; i < std::min(kFirstGroups, kind.count()); ++i) {
-    text += concat(i == 0 ? "" : "  ", "{", short_list(kind.group(i)), "}");
+  int64_t shown = 0;
+  for (; shown < std::min(kFirstGroups, kind.count()); ++shown) {
+    const std::string next =
+        concat(shown == 0 ? "" : "  ", "{", short_list(kind.group(shown)), "}");
+    if (shown > 0 && static_cast<int64_t>(text.size() + next.size()) > room) break;
+    text += next;
   }
-  return kind.count() > kFirstGroups ? text + " …" : text;
+  return kind.count() > shown ? text + " …" : text;
 }
 
-void write_kinds(const RanksView& view, bool with_names, std::ostream& out) {
+void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
+  const bool with_names = width >= kWidthForNames;
+  const int64_t room = width - (with_names ? kNamedColumns : kPlainColumns);
   Table table;
   table.add_column("axes");
   table.add_column("size", Align::kRight);
@@ -40,7 +49,7 @@ void write_kinds(const RanksView& view, bool with_names, std::ostream& out) {
         view.world() > kLargestWalk ? "-" : concat(widest_span(kind, view.query.gpus_per_node));
     std::vector<std::string> row{kind.label(), concat(kind.size()), concat(kind.count()), nodes};
     if (with_names) row.push_back(kind.name());
-    row.push_back(first_groups(kind));
+    row.push_back(first_groups(kind, room));
     table.add_row(std::move(row));
   }
   out << table.to_string();
@@ -78,7 +87,7 @@ void write_rank(const RanksView& view, GlobalRank rank, bool with_names, std::os
 
 std::string headline(const RanksView& view) {
   const int64_t per_node = view.query.gpus_per_node;
-  const int64_t nodes = (view.world() + per_node - 1) / per_node;
+  const int64_t nodes = view.world() / per_node + (view.world() % per_node != 0);
   return concat(with_thousands(view.world()), view.world() == 1 ? " rank on " : " ranks on ",
                 with_thousands(nodes), nodes == 1 ? " node of " : " nodes of ", per_node,
                 per_node == 1 ? " GPU" : " GPUs");
@@ -109,11 +118,10 @@ void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, st
   } else {
     out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
   }
-  const bool with_names = terminal.width >= kWidthForNames;
   if (view.query.rank) {
-    write_rank(view, *view.query.rank, with_names, out);
+    write_rank(view, *view.query.rank, terminal.width >= kWidthForNames, out);
   } else {
-    write_kinds(view, with_names, out);
+    write_kinds(view, terminal.width, out);
   }
 }
 

@@ -76,6 +76,27 @@ TEST_F(GoldenCheck, ARefusalThatDoesNotComeFails) {
   EXPECT_EQ(check("rank_generator.json", {{"cases", {changed}}}).code, 1);
 }
 
+// Inputs that the table does not hold but others of its form may: the rules decide, nothing
+// crashes.
+TEST_F(GoldenCheck, RulesCoverKindsOfInputNotCases) {
+  json hybrid{
+      {"kind", "hybrid"}, {"id", "x"}, {"rank", 5}, {"world", 8}, {"created", json::array()}};
+  hybrid["returned"] = json::object();
+  hybrid["ranks"] = {0, 0};
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {hybrid}}}).code, 0) << "repeated ranks";
+  hybrid["ranks"] = {0, 9};
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {hybrid}}}).code, 0) << "outside the world";
+  hybrid["ranks"] = json::array();
+  hybrid["error"] = "ValueError";
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {hybrid}}}).code, 0) << "no ranks at all";
+  json hierarchy = table("rank_generator.json")["cases"][60];
+  ASSERT_EQ(hierarchy["kind"], "hierarchical");
+  hierarchy["pg_options"] = {nullptr, nullptr, "A"};
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {hierarchy}}}).code, 0) << "too many options";
+  hierarchy["pg_options"] = json::array();
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {hierarchy}}}).code, 1) << "too few options";
+}
+
 TEST_F(GoldenCheck, PartsWithoutCodeCountAsFailedUnlessLeftOut) {
   const json content = table("olmo_tensors.json");
   EXPECT_EQ(check("olmo_tensors.json", content, "--part local_shape_and_offset").code, 0);
@@ -90,6 +111,8 @@ TEST_F(GoldenCheck, RefusesWhatIsNoTable) {
   EXPECT_EQ(check("rank_generator.json", {{"kases", {1}}}).code, 2);
   EXPECT_EQ(check("rank_generator.json", table("rank_generator.json"), "--part masks").code, 2);
   EXPECT_EQ(check("rank_generator.json", {{"cases", {{{"kind", "new"}, {"id", "x"}}}}}).code, 1);
+  EXPECT_EQ(check("rank_generator.json", {{"cases", {{{"id", 7}}}}}).code, 1) << "no kind";
+  EXPECT_EQ(check("olmo_tensors.json", {{"brand_new_part", {{{"id", "x"}}}}}).code, 1);
   EXPECT_EQ(testkit::run(TESSERA_GOLDEN_CHECK).code, 2);
   EXPECT_EQ(testkit::run(TESSERA_GOLDEN_CHECK " rank_generator.missing.json").code, 1);
 }

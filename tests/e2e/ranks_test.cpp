@@ -101,8 +101,12 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--world 8 --rank -1", 2, "--rank -1 is outside the world"},
       {"--world 8 --order tp-dq", 2, "unknown entry 'dq'"},
       {"--world 8 --gpus-per-node 0", 2, "--gpus-per-node 0 is not positive"},
-      {"--world 9223372036854775807 --tp 99999999999 --pp 99999999999", 2, "overflows 64 bits"},
-      {"--world eight", 2, "eight"},
+      {"--world 8 --tp 99999999999 --pp 99999999999", 2, "overflows 64 bits"},
+      {"--world 9223372036854775807", 2, "too large to be shown; choose at most 16777216"},
+      {"--world 99999999999999999999", 2, "is not a whole number of 64 bits"},
+      {"--world eight", 2, "--world 'eight' is not a whole number"},
+      {"--world ''", 2, "--world '' is not a whole number"},
+      {"--svg ''", 1, "cannot write"},
       {"--wolrd 8", 2, "did you mean '--world'?"},
       {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 4096"},
       {"--world 8 --svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
@@ -114,6 +118,15 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
     EXPECT_NE(finished.err.find(refusal.message), std::string::npos) << refusal.arguments << "\n"
                                                                      << finished.err;
   }
+}
+
+TEST(Ranks, NodesLargerThanTheWorld) {
+  const Finished finished = ranks("--world 8 --gpus-per-node 9223372036854775807");
+  EXPECT_NE(finished.out.find("8 ranks on 1 node of"), std::string::npos) << finished.out;
+}
+
+TEST(Ranks, OutputThatCannotBeWrittenIsAFailure) {
+  EXPECT_EQ(testkit::run(TESSERA_PROGRAM " ranks --json >/dev/full").code, 1);
 }
 
 TEST(Tessera, HelpVersionAndUnknownVerbs) {

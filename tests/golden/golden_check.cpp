@@ -58,7 +58,9 @@ Outcome run_case(const Table& table, const Case& test_case) {
 
 // Where two answers first differ, so that a long one need not be read as a whole.
 void print_mismatch(const Table& table, const Case& test_case, const Outcome& outcome) {
-  std::cout << table.name << " " << test_case.content.value("id", "(no id)") << ":\n"
+  const Json& content = test_case.content;
+  const Json id = content.is_object() ? content.value("id", Json("(no id)")) : content;
+  std::cout << table.name << " " << (id.is_string() ? id.get<std::string>() : id.dump()) << ":\n"
             << "  expected " << outcome.expected << "\n  got      " << outcome.got << "\n";
   if (!outcome.expected.is_structured() || !outcome.got.is_structured()) return;
   for (const Json& change : Json::diff(outcome.expected, outcome.got)) {

@@ -16,6 +16,12 @@ inline const Rule kWorldIsNotTheProduct{
     "the peer silently leaves ranks without a group, or makes none at all"};
 inline const Rule kMaskDoesNotFit{"mask of another length than the sizes",
                                   "the peer silently drops what has no partner"};
+inline const Rule kRepeatedRank{"rank listed twice",
+                                "the peer makes groups in which a rank would wait for itself"};
+inline const Rule kRankOutsideTheWorld{"rank outside the world",
+                                       "the peer does not look where it makes no group of it"};
+inline const Rule kTooManyOptions{"more options than levels",
+                                  "the peer silently drops those that belong to no level"};
 inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};

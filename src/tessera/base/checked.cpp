@@ -11,6 +11,13 @@ int64_t checked_multiply(int64_t a, int64_t b, std::string_view what) {
   return product;
 }
 
+int64_t checked_add(int64_t a, int64_t b, std::string_view what) {
+  int64_t sum = 0;
+  TSR_CHECK(!__builtin_add_overflow(a, b, &sum), what, " overflows 64 bits: ", a, " + ", b,
+            "; choose smaller values");
+  return sum;
+}
+
 int64_t checked_product(std::span<const int64_t> factors, std::string_view what) {
   int64_t product = 1;
   for (const int64_t factor : factors) product = checked_multiply(product, factor, what);

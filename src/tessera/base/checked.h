@@ -9,6 +9,9 @@ namespace tessera {
 /// a·b; ConfigError naming `what` when it leaves int64.
 int64_t checked_multiply(int64_t a, int64_t b, std::string_view what);
 
+/// a + b; ConfigError naming `what` when it leaves int64.
+int64_t checked_add(int64_t a, int64_t b, std::string_view what);
+
 /// The product of all factors, 1 for none; ConfigError naming `what` when it leaves int64.
 int64_t checked_product(std::span<const int64_t> factors, std::string_view what);
 

@@ -12,8 +12,14 @@ namespace {
 
 TEST(Checked, MultipliesWithinRange) {
   EXPECT_EQ(checked_multiply(int64_t{1} << 31, int64_t{1} << 31, "x"), int64_t{1} << 62);
+  EXPECT_EQ(checked_add(2, 3, "x"), 5);
   EXPECT_EQ(checked_product(std::vector<int64_t>{}, "x"), 1);
   EXPECT_EQ(checked_product(std::vector<int64_t>{2, 3, 4}, "x"), 24);
+}
+
+TEST(Checked, RefusesSumsThatOverflow) {
+  EXPECT_THROW(checked_add(std::numeric_limits<int64_t>::max(), 1, "x"), ConfigError);
+  EXPECT_THROW(checked_add(std::numeric_limits<int64_t>::min(), -1, "x"), ConfigError);
 }
 
 TEST(Checked, RefusesOverflowAndNamesTheFactors) {

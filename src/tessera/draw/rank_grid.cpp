@@ -26,10 +26,14 @@ bool RankGrid::stands_out(const RankPanel& panel, int64_t rank) const {
 }
 
 int64_t nodes_of(const RankGroup& group, int64_t ranks_per_node) {
-  std::vector<int64_t> nodes;
-  for (const GlobalRank rank : group) nodes.push_back(rank.value / ranks_per_node);
-  std::ranges::sort(nodes);
-  return std::ranges::unique(nodes).begin() - nodes.begin();
+  int64_t nodes = 0;
+  int64_t previous = -1;
+  for (const GlobalRank rank : group) {
+    const int64_t node = rank.value / ranks_per_node;
+    if (node != previous) ++nodes;
+    previous = node;
+  }
+  return nodes;
 }
 
 int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node) {
@@ -43,6 +47,9 @@ int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node) {
 RankGrid make_rank_grid(std::span<const GroupKind> kinds, int64_t ranks_per_node,
                         std::optional<GlobalRank> focus) {
   TSR_CHECK(ranks_per_node > 0, "a node has ", ranks_per_node, " GPUs; it has at least 1");
+  TSR_CHECK(!kinds.empty(), "no kind of group was given to draw; give at least 1");
+  TSR_CHECK(!focus || kinds[0].layout().contains(*focus), "rank ", focus.value_or(GlobalRank{}),
+            " is outside the world of ", kinds[0].layout().size(), " ranks");
   RankGrid grid{.world = 0, .ranks_per_node = ranks_per_node, .panels = {}, .focus = focus};
   for (const GroupKind& kind : kinds) {
     const Layout& layout = kind.layout();

@@ -26,14 +26,14 @@ struct RankGrid {
   std::vector<RankPanel> panels;
   std::optional<GlobalRank> focus;  // The rank whose groups stand out.
 
-  int64_t num_nodes() const { return (world + ranks_per_node - 1) / ranks_per_node; }
+  int64_t num_nodes() const { return world / ranks_per_node + (world % ranks_per_node != 0); }
   /// How many ranks stand side by side: those of one node, or a part of it where it is large.
   int64_t columns() const;
   /// Whether the rank shares a group of this panel with the focus; true where there is no focus.
   bool stands_out(const RankPanel& panel, int64_t rank) const;
 };
 
-/// On how many nodes the group lies.
+/// On how many nodes the group lies, whose ranks are in increasing order.
 int64_t nodes_of(const RankGroup& group, int64_t ranks_per_node);
 /// On how many nodes the widest group of the kind lies. Looks at every group.
 int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node);

@@ -73,8 +73,10 @@ TEST(RankGrid, SvgHasACellPerRankAndPanelAndEscapesText) {
   EXPECT_EQ(count(svg, "<g"), count(svg, "</g>"));
 }
 
-TEST(RankGrid, RefusesNodesWithoutGpus) {
+TEST(RankGrid, RefusesWhatCannotBeDrawn) {
   EXPECT_THROW(make_rank_grid(kinds(), 0, std::nullopt), ConfigError);
+  EXPECT_THROW(make_rank_grid({}, 8, std::nullopt), ConfigError);
+  EXPECT_THROW(make_rank_grid(kinds(), 8, GlobalRank{4}), ConfigError);
 }
 
 }  // namespace

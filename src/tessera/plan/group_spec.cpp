@@ -19,13 +19,13 @@ std::vector<GroupSpec> hierarchical_group_specs(std::span<const GlobalRank> rank
                                                 std::span<const int64_t> sizes,
                                                 const HierarchyOptions& options) {
   check_in_world(ranks, options.world);
-  const size_t given = options.options.size();
-  TSR_CHECK(given == 0 || given == sizes.size(), given, " options were given for ", sizes.size(),
-            " levels of ", options.description, "; give one per level, or none");
+  TSR_CHECK(!options.options || options.options->size() == sizes.size(), options.options->size(),
+            " options were given for ", sizes.size(), " levels of ", options.description,
+            "; give one per level, or none at all");
   const auto levels = hierarchical_groups(ranks, sizes);
   std::vector<GroupSpec> specs;
   for (size_t level = 0; level < levels.size(); ++level) {
-    const std::string section = given == 0 ? "" : options.options[level];
+    const auto section = options.options ? (*options.options)[level] : std::nullopt;
     const std::string prefix = concat("HIERARCHICAL_", options.description);
     for (const RankGroup& group : levels[level]) {
       specs.push_back({concat(prefix, "_L", level), group, GroupBackend::kDefault, section});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,16 +20,17 @@ struct GroupSpec {
   std::string name;
   RankGroup ranks;
   GroupBackend backend = GroupBackend::kDefault;
-  std::string options = "";  // The section of communicator options that applies; "" for none.
+  std::optional<std::string> options = std::nullopt;  // The section of options that applies.
 
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
 struct HierarchyOptions {
-  int64_t world = 0;                      // Ranks from 0 to world-1 are allowed.
-  std::string description;                // Names are HIERARCHICAL_<description>_L<level>.
-  bool gloo_twins = false;                // A Gloo group of the same ranks right after each group.
-  std::vector<std::string> options = {};  // One per level, or none.
+  int64_t world = 0;        // Ranks from 0 to world-1 are allowed.
+  std::string description;  // Names are HIERARCHICAL_<description>_L<level>.
+  bool gloo_twins = false;  // A Gloo group of the same ranks right after each group.
+  /// The section of options of each level, where any apply.
+  std::optional<std::vector<std::optional<std::string>>> options = std::nullopt;
 };
 
 /// Megatron's create_hierarchical_groups as a list of groups, in its order of creation.

@@ -10,7 +10,7 @@ namespace {
 TEST(HierarchicalSpecs, PutTheGlooTwinRightAfterItsGroup) {
   const auto specs = hierarchical_group_specs(
       to_ranks({0, 1, 2, 3}), std::vector<int64_t>{2, 2},
-      {.world = 4, .description = "CP", .gloo_twins = true, .options = {"intra", "inter"}});
+      {.world = 4, .description = "CP", .gloo_twins = true, .options = {{"intra", "inter"}}});
   ASSERT_EQ(specs.size(), 8U);
   EXPECT_EQ(specs[0],
             (GroupSpec{"HIERARCHICAL_CP_L0", to_ranks({0, 1}), GroupBackend::kDefault, "intra"}));
@@ -21,9 +21,10 @@ TEST(HierarchicalSpecs, PutTheGlooTwinRightAfterItsGroup) {
 }
 
 TEST(HierarchicalSpecs, RefuseOptionsThatDoNotFitTheLevels) {
-  EXPECT_THROW(hierarchical_group_specs(to_ranks({0, 1, 2, 3}), std::vector<int64_t>{2, 2},
-                                        {.world = 4, .description = "CP", .options = {"only one"}}),
-               ConfigError);
+  EXPECT_THROW(
+      hierarchical_group_specs(to_ranks({0, 1, 2, 3}), std::vector<int64_t>{2, 2},
+                               {.world = 4, .description = "CP", .options = {{"only one"}}}),
+      ConfigError);
 }
 
 TEST(HierarchicalSpecs, RefuseRanksOutsideTheWorld) {

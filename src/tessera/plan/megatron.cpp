@@ -1,6 +1,6 @@
 #include "tessera/plan/megatron.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
@@ -21,10 +21,13 @@ int64_t data_parallel_size(int64_t world, const std::vector<AxisSize>& factors) 
     shown.push_back(concat(name, "=", size));
   }
   const int64_t product = checked_product(sizes, "the product of the parallel sizes");
+  std::vector<int64_t> nearest;
   const int64_t below = world / product * product;
+  if (below > 0) nearest.push_back(below);
+  if (below <= std::numeric_limits<int64_t>::max() - product) nearest.push_back(below + product);
   TSR_CHECK(world % product == 0, "world size ", world, " is not divisible by ", join(names, "·"),
             " = ", product, " (", join(shown, ", "),
-            "); nearest world sizes: ", below == 0 ? "" : concat(below, ", "), below + product);
+            "); nearest world sizes: ", join(nearest, ", "));
   return world / product;
 }
 

@@ -1,16 +1,18 @@
 #include "tessera/topology/axis.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
+#include "tessera/base/reversed.h"
 
 namespace tessera {
 
 Axis::Axis(std::string name, std::span<const Extent> extents) : name_(std::move(name)) {
   for (const Extent extent : extents) {
-    size_ *= extent.size;
+    TSR_CHECK(extent.size > 0 && extent.stride > 0, "axis '", name_, "' has an extent of size ",
+              extent.size, " and stride ", extent.stride, "; both start at 1");
+    size_ = checked_multiply(size_, extent.size, "the size of an axis");
     if (extent.size == 1) continue;
     if (!extents_.empty() && extents_.back().stride == extent.size * extent.stride) {
       extents_.back() = {extents_.back().size * extent.size, extent.stride};
@@ -22,7 +24,7 @@ Axis::Axis(std::string name, std::span<const Extent> extents) : name_(std::move(
 
 int64_t Axis::offset(int64_t index) const {
   int64_t offset = 0;
-  for (const auto [size, stride] : extents_ | std::views::reverse) {
+  for (const auto [size, stride] : reversed(extents_)) {
     offset += index % size * stride;
     index /= size;
   }
@@ -36,12 +38,20 @@ int64_t Axis::reach() const {
 }
 
 std::vector<Axis> Axis::split(std::span<const AxisSize> parts) const {
+  int64_t product = 1;
+  for (const auto& [part_name, size] : parts) {
+    TSR_CHECK(!part_name.empty(), "a part of size ", size, " has no name; name every axis");
+    TSR_CHECK(size > 0, "part '", part_name, "' has size ", size, "; sizes start at 1");
+    product = checked_multiply(product, size, "the product of the parts");
+  }
+  TSR_CHECK(product == size_, "axis '", name_, "' of size ", size_,
+            " cannot be split into parts whose product is ", product,
+            "; the product of the parts must be the size of the axis");
   std::vector<Extent> rest = extents_;  // The last one is taken first.
   std::vector<Axis> axes;
-  for (const auto& [part_name, part_size] : parts | std::views::reverse) {
+  for (const auto& [part_name, part_size] : reversed(parts)) {
     std::vector<Extent> taken;
     for (int64_t wanted = part_size; wanted > 1;) {
-      TSR_ASSERT(!rest.empty(), "the sizes of a split were not checked");
       Extent& inner = rest.back();
       if (wanted % inner.size == 0) {
         wanted /= inner.size;

@@ -35,26 +35,41 @@ void append(Runs& runs, Span run) {
   }
 }
 
-// Appends the part of `runs` whose local indices lie in `wanted`.
-void append_part(Runs& part, const Runs& runs, Span wanted) {
-  int64_t local = 0;
-  for (const Span& run : runs) {
-    const int64_t begin = std::clamp(wanted.begin - local, int64_t{0}, run.size());
-    const int64_t end = std::clamp(wanted.end - local, int64_t{0}, run.size());
-    append(part, {run.begin + begin, run.begin + end});
-    local += run.size();
+// Hands out parts of a list of runs by local index, from front to back: each run is passed once.
+class RunReader {
+ public:
+  explicit RunReader(const Runs& runs) : runs_(runs) {}
+
+  // Appends what lies at the local indices of `wanted`, which begins where the last call ended or
+  // later.
+  void read(Span wanted, Runs& part) {
+    while (run_ < runs_.size() && first_ < wanted.end) {
+      const Span& run = runs_[run_];
+      const int64_t begin = std::max(wanted.begin - first_, int64_t{0});
+      const int64_t end = std::min(wanted.end - first_, run.size());
+      if (begin < end) append(part, {run.begin + begin, run.begin + end});
+      if (end < run.size()) return;  // The next call may want the rest.
+      first_ += run.size();
+      ++run_;
+    }
   }
-}
+
+ private:
+  const Runs& runs_;
+  size_t run_ = 0;
+  int64_t first_ = 0;  // The local index at which the run begins.
+};
 
 // Cuts into `split_factor` pieces, then each of them over the axis; a plain shard has factor 1.
 Runs cut(const Runs& runs, int64_t split_factor, int64_t axis_size, int64_t index) {
   const int64_t size = total(runs);
+  RunReader reader(runs);
   Runs mine;
   for (int64_t piece = 0; piece < split_factor; ++piece) {
     const Span outer = chunk(size, split_factor, piece);
     if (outer.size() == 0) break;  // All later pieces are empty, too.
     const Span inner = chunk(outer.size(), axis_size, index);
-    append_part(mine, runs, {outer.begin + inner.begin, outer.begin + inner.end});
+    reader.read({outer.begin + inner.begin, outer.begin + inner.end}, mine);
   }
   return mine;
 }
@@ -118,6 +133,16 @@ std::vector<Runs> local_runs(std::span<const int64_t> global_shape,
   return runs;
 }
 
+void check_box(const Box& box) {
+  TSR_CHECK(box.shape.size() == box.offset.size(), "box ", box, " has a shape of ",
+            box.shape.size(), " and an offset of ", box.offset.size(),
+            " dimensions; give both for each dimension");
+}
+
+int64_t end_of(const Box& box, size_t dim) {
+  return checked_add(box.offset[dim], box.shape[dim], "the end of a box");
+}
+
 }  // namespace
 
 Span chunk(int64_t size, int64_t num_pieces, int64_t index) {
@@ -145,12 +170,14 @@ std::ostream& operator<<(std::ostream& out, const Box& box) {
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
+  check_box(a);
+  check_box(b);
   TSR_CHECK(a.shape.size() == b.shape.size(), "boxes ", a, " and ", b,
             " have different numbers of dimensions; intersect boxes of one tensor");
   Box shared;
   for (size_t dim = 0; dim < a.shape.size(); ++dim) {
     const int64_t begin = std::max(a.offset[dim], b.offset[dim]);
-    const int64_t end = std::min(a.offset[dim] + a.shape[dim], b.offset[dim] + b.shape[dim]);
+    const int64_t end = std::min(end_of(a, dim), end_of(b, dim));
     if (begin >= end) return std::nullopt;
     shared.offset.push_back(begin);
     shared.shape.push_back(end - begin);

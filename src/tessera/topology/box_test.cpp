@@ -87,6 +87,14 @@ TEST(LocalBoxes, AStridedShardLiesInPieces) {
             (std::vector<Box>{{{2, 2}, {2, 0}}, {{2, 2}, {6, 0}}}));
 }
 
+TEST(LocalBoxes, ManyPiecesCostNoMoreThanTheirNumber) {
+  const int64_t pieces = 1 << 18;
+  const Shape global{2 * pieces};
+  const Shape mesh{2, 2};
+  const Placements twice{StridedShard{0, pieces / 2}, StridedShard{0, pieces / 4}};
+  EXPECT_EQ(local_boxes(global, mesh, Shape{1, 1}, twice).size(), static_cast<size_t>(pieces / 4));
+}
+
 TEST(LocalBoxes, ScalarsAreOneBoxAndEmptyShardsNone) {
   const Shape mesh{2};
   EXPECT_EQ(local_boxes(Shape{}, mesh, Shape{1}, {}).size(), 1U);
@@ -98,6 +106,8 @@ TEST(Boxes, Intersect) {
   EXPECT_EQ(intersect({{4}, {0}}, {{4}, {4}}), std::nullopt);
   EXPECT_EQ(intersect({{0}, {2}}, {{4}, {0}}), std::nullopt) << "an empty box meets nothing";
   EXPECT_THROW(intersect({{4}, {0}}, {{4, 1}, {0, 0}}), ConfigError);
+  EXPECT_THROW(intersect({{4}, {}}, {{4}, {0}}), ConfigError);
+  EXPECT_THROW(intersect({{4}, {std::numeric_limits<int64_t>::max()}}, {{4}, {0}}), ConfigError);
   EXPECT_EQ((Box{{3, 4}, {0, 0}}).numel(), 12);
 }
 

@@ -1,7 +1,7 @@
 #include "tessera/topology/group_range.h"
 
-#include <ranges>
-
+#include "tessera/base/check.h"
+#include "tessera/base/reversed.h"
 #include "tessera/topology/rank_table.h"
 
 namespace tessera {
@@ -15,8 +15,10 @@ GroupRange::GroupRange(int64_t origin, std::span<const Extent> within, std::vect
 }
 
 RankGroup GroupRange::operator[](int64_t index) const {
+  TSR_CHECK(0 <= index && index < num_groups_, "group ", index, " does not exist; there are ",
+            num_groups_, ", numbered from 0");
   int64_t shift = 0;
-  for (const auto [size, stride] : between_ | std::views::reverse) {
+  for (const auto [size, stride] : reversed(between_)) {
     shift += index % size * stride;
     index /= size;
   }

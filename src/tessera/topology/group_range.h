@@ -13,7 +13,7 @@ namespace tessera {
 
 class RankTable;
 
-/// All groups along some axes of a layout. A group is made when it is looked at, never before.
+/// All groups along some axes of a layout. A group is made when it is looked at.
 class GroupRange {
  public:
   /// `within` leads from a group's first member to the others, `between` from group to group; both

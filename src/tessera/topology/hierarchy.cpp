@@ -26,8 +26,9 @@ std::vector<std::vector<RankGroup>> hierarchical_groups(std::span<const GlobalRa
 }
 
 std::vector<HybridLevel> hybrid_dp_cp_groups(std::span<const GlobalRank> ranks) {
+  TSR_CHECK(!ranks.empty(), "hybrid groups of no ranks were asked for; give at least 1 rank");
   const RankTable checked(ranks);  // Refuses repeated and negative ranks.
-  const size_t limit = ranks.empty() ? 0 : std::bit_floor(ranks.size());
+  const size_t limit = std::bit_floor(ranks.size());
   std::vector<HybridLevel> levels;
   for (size_t size = 2; size < limit; size *= 2) {
     HybridLevel level{static_cast<int64_t>(size), {}};

@@ -36,7 +36,7 @@ TEST(Hierarchy, RefusesSizesThatDoNotCoverTheRanks) {
 }
 
 TEST(HybridGroups, StopBelowTheLargestPowerOfTwo) {
-  EXPECT_TRUE(hybrid_dp_cp_groups(first_ranks(0)).empty());
+  EXPECT_THROW(hybrid_dp_cp_groups({}), ConfigError);
   EXPECT_TRUE(hybrid_dp_cp_groups(first_ranks(3)).empty());
   EXPECT_EQ(hybrid_dp_cp_groups(first_ranks(4)).size(), 1U);
   EXPECT_EQ(hybrid_dp_cp_groups(first_ranks(16)).size(), 3U);

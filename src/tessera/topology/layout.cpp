@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
+#include "tessera/base/reversed.h"
 #include "tessera/topology/rank_table.h"
 
 namespace tessera {
 namespace {
 
 // Axes over the positions 0..N-1, the first given one fastest.
-std::vector<Axis> dense_axes(auto&& sizes) {
+std::vector<Axis> dense_axes(const auto& sizes) {
   std::vector<Axis> axes;
   int64_t stride = 1;
   for (const auto& [name, size] : sizes) {
@@ -25,17 +25,19 @@ std::vector<Axis> dense_axes(auto&& sizes) {
 }
 
 std::vector<Axis> row_major_axes(std::span<const AxisSize> sizes) {
-  std::vector<Axis> axes = dense_axes(sizes | std::views::reverse);
+  std::vector<Axis> axes = dense_axes(reversed(sizes));
   std::ranges::reverse(axes);
   return axes;
 }
 
 // Whether the list is first, first + 1, …: then no table is needed.
 bool is_consecutive(std::span<const GlobalRank> ranks) {
-  for (size_t i = 1; i < ranks.size(); ++i) {
-    if (ranks[i].value != ranks[0].value + static_cast<int64_t>(i)) return false;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].value < 0 || ranks[i].value - ranks[0].value != static_cast<int64_t>(i)) {
+      return false;
+    }
   }
-  return ranks.empty() || ranks[0].value >= 0;
+  return true;
 }
 
 }  // namespace
@@ -154,15 +156,6 @@ Layout Layout::flatten(const AxisNames& names, const std::string& name) const {
 
 Layout Layout::split(std::string_view name, std::span<const AxisSize> parts) const {
   const size_t at = axis_index(name);
-  int64_t product = 1;
-  for (const auto& [part_name, size] : parts) {
-    TSR_CHECK(!part_name.empty(), "a part of size ", size, " has no name; name every axis");
-    TSR_CHECK(size > 0, "part '", part_name, "' has size ", size, "; sizes start at 1");
-    product = checked_multiply(product, size, "the product of the parts");
-  }
-  TSR_CHECK(product == axes_[at].size(), "axis '", name, "' of size ", axes_[at].size(),
-            " cannot be split into parts whose product is ", product,
-            "; the product of the parts must be the size of the axis");
   std::vector<Axis> axes(axes_.begin(), axes_.end());
   const std::vector<Axis> cut = axes[at].split(parts);
   axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(at));

@@ -165,6 +165,23 @@ TEST(LayoutErrors, RefuseBadRankLists) {
   EXPECT_THROW(Layout::from_ranks(two, to_ranks({})), ConfigError);
 }
 
+TEST(LayoutErrors, RefuseRankListsThatWrapAround) {
+  const std::vector<AxisSize> two{{"dp", 2}};
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(Layout::from_ranks(two, to_ranks({most, -most - 1})), ConfigError);
+}
+
+TEST(LayoutErrors, RefuseGroupsThatDoNotExist) {
+  const GroupRange groups = sample().groups({"tp"});
+  EXPECT_THROW(groups[-1], ConfigError);
+  EXPECT_THROW(groups[groups.size()], ConfigError);
+}
+
+TEST(LayoutErrors, RefuseExtentsWithoutSteps) {
+  EXPECT_THROW(Axis("x", std::vector<Extent>{{0, 1}}), ConfigError);
+  EXPECT_THROW(Axis("x", std::vector<Extent>{{2, 0}}), ConfigError);
+}
+
 TEST(LayoutErrors, RefuseBadAlgebra) {
   const Layout mesh = sample();
   EXPECT_THROW((void)mesh.permute({"pp", "dp"}), ConfigError);

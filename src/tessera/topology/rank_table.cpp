@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 
 #include "tessera/base/check.h"
+#include "tessera/base/reversed.h"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ RankGroup positions_along(int64_t first, std::span<const Extent> extents) {
   for (const Extent extent : extents) total *= static_cast<size_t>(extent.size);
   RankGroup positions(total, GlobalRank{first});
   size_t filled = 1;  // What the inner extents reach stands at the front, and is copied outwards.
-  for (const auto [size, stride] : extents | std::views::reverse) {
+  for (const auto [size, stride] : reversed(extents)) {
     for (size_t copy = 1; copy < static_cast<size_t>(size); ++copy) {
       const int64_t shift = static_cast<int64_t>(copy) * stride;
       GlobalRank* const to = positions.data() + copy * filled;

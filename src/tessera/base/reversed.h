@@ -1,0 +1,26 @@
+#pragma once
+
+#include <iterator>
+
+namespace tessera {
+
+/// A range that a loop walks from its end. std::views::reverse does the same, but clang 15 does not
+/// compile it against libstdc++.
+template <class Range>
+class Reversed {
+ public:
+  explicit Reversed(Range& range) : range_(range) {}
+  auto begin() const { return std::rbegin(range_); }
+  auto end() const { return std::rend(range_); }
+
+ private:
+  Range& range_;
+};
+
+/// `for (const auto& x : reversed(xs))`; `xs` must outlive the loop.
+template <class Range>
+Reversed<Range> reversed(Range& range) {
+  return Reversed<Range>(range);
+}
+
+}  // namespace tessera
