@@ -39,6 +39,7 @@ is_there() { # KIND NAME…
 need() {
   local set stamp probe package name packages=() names=()
   local state="${CXX-} ${TESSERA_DEPS-}"
+  [[ -z ${CXX-} ]] || is_there compiler || die "CXX=$CXX does not compile; name a compiler that is installed, or unset CXX"
   for set in "$@"; do
     stamp=$root/build/.have-$set
     [[ $stamp -nt $root/scripts/dependencies.sh && $(<"$stamp") == "$state" ]] && continue
