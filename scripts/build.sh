@@ -53,6 +53,8 @@ configure_torch() {
 }
 
 build_core() {
+  # What somebody else has built can be used as it is.
+  [[ ! -x $bin/tessera || -w $root/build ]] || return 0
   lock_build
   need core
   configure_core

@@ -8,6 +8,10 @@ die() {
   say "$*"
   exit 1
 }
+misused() {
+  say "$*"
+  exit 2
+}
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # quietly WHAT COMMAND…: output goes to a log; a line every ten seconds shows that it is alive. An interrupt ends it.
@@ -36,7 +40,8 @@ quietly() {
 
 # lock FILE-DESCRIPTOR FILE WHAT: one at a time. A lock ends with the process, or with unlock.
 lock() {
-  mkdir -p "$(dirname "$2")"
+  mkdir -p "$(dirname "$2")" 2>/dev/null || true
+  [[ -w $(dirname "$2") ]] || die "cannot write to $(dirname "$2"); work in a checkout and with a cache folder of your own"
   have flock || return 0
   eval "exec $1>\"\$2\""
   flock --nonblock "$1" || {

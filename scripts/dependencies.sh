@@ -59,10 +59,11 @@ install_packages() { # PACKAGES NAMES
   local as_root=()
   ((EUID == 0)) || as_root=(sudo)
   have apt-get || die "these are missing:$2
-Install them with your system's packages. Where nothing can be installed: run
-\`./tessera deps --bundle DIR\` on a Debian machine, copy DIR here, and set TESSERA_DEPS=DIR."
+Install them with your system's packages. Libraries (not compilers and tools) can also come from a Debian machine: run
+\`./tessera deps --bundle DIR\` there, copy DIR here, and set TESSERA_DEPS=DIR."
   ((EUID == 0)) || have sudo || die "these are missing:$2
-Install them as root: apt-get install $1"
+Ask an administrator for: apt-get install $1
+Libraries alone can also come from another machine: \`./tessera deps --bundle DIR\` there, TESSERA_DEPS=DIR here."
   quietly "reading the package lists" "${as_root[@]}" apt-get update
   # shellcheck disable=SC2086  # Several packages.
   quietly "installing $1" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
@@ -123,10 +124,10 @@ bundle() { # FOLDER
 
 run_deps() {
   if [[ ${1-} == --bundle ]]; then
-    [[ -n ${2-} ]] || die "--bundle wants a folder: ./tessera deps --bundle DIR"
+    [[ -n ${2-} && $2 != -* ]] || misused "--bundle wants a folder: ./tessera deps --bundle DIR"
     bundle "$2"
   elif (($#)); then
-    die "unknown flag '$1'; usage: ./tessera deps [--bundle DIR]"
+    misused "unknown flag '$1'; usage: ./tessera deps [--bundle DIR]"
   else
     need core tests bench
     need_tools

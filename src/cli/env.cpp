@@ -27,7 +27,8 @@ int run_env(const std::vector<std::string>& arguments) {
 #else
   constexpr const char* kBackends = "gloo";
 #endif
-  std::cout << version_text() << "libtorch " << TORCH_VERSION << "\n"
+  std::cout << version_text() << "libtorch " << TORCH_VERSION << " in " << TESSERA_TORCH_ROOT
+            << "\n"
             << "back ends " << kBackends << "\n"
             << "devices " << devices() << "\n"
             << "threads " << at::get_num_threads() << "\n";

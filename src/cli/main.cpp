@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -17,6 +18,11 @@ namespace {
 int explain_unknown(std::string_view word) {
   const bool flag = word.starts_with("-");
   std::vector<std::string> names = verb_names();
+  // The wrapper script has verbs of its own, which may have been meant.
+  const char* wrapper_verbs = std::getenv("TESSERA_WRAPPER_VERBS");
+  for (const auto name : split(wrapper_verbs == nullptr ? "" : wrapper_verbs, ' ')) {
+    if (!name.empty()) names.emplace_back(name);
+  }
   if (flag) names = {"--help", "--version"};
   std::cerr << "tessera: unknown " << (flag ? "flag" : "verb") << " '" << word << "'"
             << did_you_mean(word, names) << "\n`tessera --help` lists the verbs.\n";

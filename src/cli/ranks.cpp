@@ -14,7 +14,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr int64_t kLargestWorld = 1 << 24;  // Ranks; a list of all of them takes 128 MB.
-constexpr int64_t kLargestPicture = 4096;   // Ranks; a browser stays quick and cells readable.
+constexpr int64_t kLargestPicture = 1024;   // Ranks; a browser stays quick and cells readable.
 
 struct Flags {
   std::optional<int64_t> world, tp, pp, cp, ep, etp, rank, gpus_per_node;
@@ -34,6 +34,12 @@ void add_flags(CLI::App& app, Flags& flags) {
   add_integer(app, "--ep", flags.ep, "expert-parallel size (1)");
   add_integer(app, "--etp", flags.etp, "tensor-parallel size of the experts (as tp)");
   app.add_option("--order", flags.order, "axes, fastest first (tp-cp-ep-dp-pp)");
+  app.add_option_function<std::string>(
+         "--dp",
+         [](const std::string&) {
+           throw ConfigError("--dp is not given but follows: it is world / (tp·cp·pp)");
+         })
+      ->group("");  // Not in the help; people try it.
   add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
   add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
   app.add_option("--svg", flags.svg, "write the picture to this file");

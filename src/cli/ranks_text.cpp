@@ -13,6 +13,7 @@ constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is lo
 constexpr int64_t kFirstGroups = 3;
 constexpr int64_t kPlainColumns = 35;  // Characters left of the members, roughly.
 constexpr int64_t kNamedColumns = 80;
+constexpr int64_t kCountColumn = 7;      // Not in the table of one rank.
 constexpr int64_t kWidthForNames = 110;  // Narrower terminals show the short labels alone.
 
 std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes) {
@@ -55,7 +56,9 @@ void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
   out << table.to_string();
 }
 
-void write_rank(const RanksView& view, GlobalRank rank, bool with_names, std::ostream& out) {
+void write_rank(const RanksView& view, GlobalRank rank, int64_t width, std::ostream& out) {
+  const bool with_names = width >= kWidthForNames;
+  const int64_t room = width - (with_names ? kNamedColumns : kPlainColumns) + kCountColumn;
   const auto on = [&](const Layout& layout, const char* axis) {
     return concat(layout.coordinate(rank, axis));
   };
@@ -77,7 +80,7 @@ void write_rank(const RanksView& view, GlobalRank rank, bool with_names, std::os
     if (group) row[1] = concat(group->size());
     if (group) row[2] = concat(nodes_of(*group, view.query.gpus_per_node));
     if (with_names) row.push_back(kind.name());
-    row.push_back(group ? short_list(*group) : "not a member");
+    row.push_back(group ? short_list(*group, static_cast<size_t>(room)) : "not a member");
     table.add_row(std::move(row));
   }
   out << table.to_string();
@@ -119,7 +122,7 @@ void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, st
     out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
   }
   if (view.query.rank) {
-    write_rank(view, *view.query.rank, terminal.width >= kWidthForNames, out);
+    write_rank(view, *view.query.rank, terminal.width, out);
   } else {
     write_kinds(view, terminal.width, out);
   }

@@ -108,7 +108,8 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--world ''", 2, "--world '' is not a whole number"},
       {"--svg ''", 1, "cannot write"},
       {"--wolrd 8", 2, "did you mean '--world'?"},
-      {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 4096"},
+      {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 1024"},
+      {"--world 8 --dp 2", 2, "it is world / (tp·cp·pp)"},
       {"--world 8 --svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
   };
   for (const Refusal& refusal : refusals) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "tessera/base/text.h"
 
@@ -23,7 +24,11 @@ Rgb from_hsl(double hue, double saturation, double lightness) {
 
 // The nearest colour of the 6×6×6 cube that 256-colour terminals have.
 int to_256(Rgb color) {
-  const auto level = [](int value) { return (value * 5 + 127) / 255; };
+  constexpr std::array<int, 6> kLevels{0, 95, 135, 175, 215, 255};
+  const auto level = [&](int value) {
+    const auto nearer = [&](int a, int b) { return std::abs(a - value) < std::abs(b - value); };
+    return static_cast<int>(std::ranges::min_element(kLevels, nearer) - kLevels.begin());
+  };
   return 16 + 36 * level(color.red) + 6 * level(color.green) + level(color.blue);
 }
 
@@ -37,8 +42,8 @@ Rgb group_color(int64_t index) {
   // Steps by the golden angle never come near an earlier hue soon; lightness separates late
   // repeats.
   constexpr double kGoldenAngle = 137.508;
-  constexpr std::array<double, 3> kLightness{0.77, 0.68, 0.86};
-  const double hue = std::fmod(205 + static_cast<double>(index) * kGoldenAngle, 360);
+  constexpr std::array<double, 3> kLightness{0.74, 0.66, 0.84};
+  const double hue = std::fmod(240 + static_cast<double>(index) * kGoldenAngle, 360);
   return from_hsl(hue, 0.62, kLightness[static_cast<size_t>(index / 8 % 3)]);
 }
 

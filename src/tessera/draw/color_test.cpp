@@ -13,6 +13,12 @@ TEST(Color, TwentyFourGroupsHaveTwentyFourColours) {
   EXPECT_EQ(seen.size(), 24U);
 }
 
+TEST(Color, TheyDifferOnA256ColourTerminal) {
+  std::set<std::string> seen;
+  for (int64_t i = 0; i < 24; ++i) seen.insert(on_color("x", group_color(i), ColorMode::k256));
+  EXPECT_EQ(seen.size(), 24U);
+}
+
 // Dark text of luminance 20/255 needs a contrast of 4.5 (WCAG's threshold for small text).
 TEST(Color, DarkTextIsReadableOnAll) {
   for (int64_t i = 0; i < 200; ++i) {

@@ -9,15 +9,15 @@ namespace {
 
 // Pixels.
 constexpr int64_t kMargin = 24;
-constexpr int64_t kHeader = 90;     // Title, subtitle and how to read it.
-constexpr int64_t kCaption = 30;    // Above a panel's first node.
-constexpr int64_t kNodeLabel = 58;  // Left of a node.
+constexpr int64_t kHeader = 90;   // Title, subtitle and how to read it.
+constexpr int64_t kCaption = 30;  // Above a panel's first node.
 constexpr int64_t kCellWidth = 40;
 constexpr int64_t kCellHeight = 28;
 constexpr int64_t kNodePadding = 4;  // Between a node's frame and its cells.
 constexpr int64_t kNodeGap = 6;
 constexpr int64_t kPanelGap = 36;
-constexpr int64_t kMostPanelsInARow = 3;
+constexpr int64_t kWidestPicture = 1400;
+constexpr int64_t kCharacter = 8;  // The width of a letter of 13 pixels, generously.
 
 std::string escape_xml(std::string_view text) {
   std::string escaped;
@@ -49,12 +49,18 @@ class Drawing {
         rows_per_node_((std::min(grid.ranks_per_node, grid.world) + grid.columns() - 1) /
                        grid.columns()),
         node_height_(rows_per_node_ * kCellHeight + 2 * kNodePadding),
-        panel_width_(kNodeLabel + grid.columns() * kCellWidth + 2 * kNodePadding),
-        panel_height_(kCaption + grid.num_nodes() * (node_height_ + kNodeGap)) {}
+        node_label_(width_of(concat("node ", grid.num_nodes() - 1)) + kCharacter),
+        panel_width_(node_label_ + grid.columns() * kCellWidth + 2 * kNodePadding),
+        panel_height_(kCaption + grid.num_nodes() * (node_height_ + kNodeGap)) {
+    for (const RankPanel& panel : grid.panels) {
+      panel_width_ = std::max(panel_width_, width_of(concat(panel.label, "   ", panel.caption)));
+    }
+  }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
     const auto count = static_cast<int64_t>(grid_.panels.size());
-    const int64_t in_a_row = std::clamp<int64_t>(count, 1, kMostPanelsInARow);
+    const int64_t in_a_row =
+        std::clamp<int64_t>(kWidestPicture / (panel_width_ + kPanelGap), 1, count);
     const int64_t rows = (count + in_a_row - 1) / in_a_row;
     const int64_t width = 2 * kMargin + in_a_row * (panel_width_ + kPanelGap) - kPanelGap;
     const int64_t height = kMargin + kHeader + rows * (panel_height_ + kPanelGap);
@@ -69,6 +75,10 @@ class Drawing {
   }
 
  private:
+  static int64_t width_of(std::string_view text) {
+    return static_cast<int64_t>(text.size()) * kCharacter;
+  }
+
   void open(int64_t width, int64_t height, std::string_view title, std::string_view subtitle) {
     out_
         << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")"
@@ -109,14 +119,14 @@ class Drawing {
 
   void draw_node(const RankPanel& panel, int64_t node, int64_t y) {
     out_ << R"(<text class="node" x="0" y=")" << y + node_height_ / 2 + 4 << "\">node " << node
-         << R"(</text><rect class="frame" rx="6" x=")" << kNodeLabel << R"(" y=")" << y
+         << R"(</text><rect class="frame" rx="6" x=")" << node_label_ << R"(" y=")" << y
          << R"(" width=")" << grid_.columns() * kCellWidth + 2 * kNodePadding << R"(" height=")"
          << node_height_ << "\"/>\n";
     const int64_t first = node * grid_.ranks_per_node;
     const int64_t end = std::min(first + grid_.ranks_per_node, grid_.world);
     for (int64_t rank = first; rank < end; ++rank) {
       const int64_t at = rank - first;
-      draw_cell(panel, rank, kNodeLabel + kNodePadding + at % grid_.columns() * kCellWidth,
+      draw_cell(panel, rank, node_label_ + kNodePadding + at % grid_.columns() * kCellWidth,
                 y + kNodePadding + at / grid_.columns() * kCellHeight);
     }
   }
@@ -137,6 +147,7 @@ class Drawing {
   const RankGrid& grid_;
   int64_t rows_per_node_;
   int64_t node_height_;
+  int64_t node_label_;  // The width left of a node.
   int64_t panel_width_;
   int64_t panel_height_;
   std::ostringstream out_;

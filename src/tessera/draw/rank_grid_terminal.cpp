@@ -52,14 +52,14 @@ class Drawing {
   void draw_band(std::span<const RankPanel> panels) {
     out_ << pad_right("", label_width_);
     for (const RankPanel& panel : panels) {
-      out_ << bold(pad_right(heading(panel), panel_width_), options_.color) << "  ";
+      out_ << bold(heading(panel), options_.color);
+      fill_panel(panel, panels, static_cast<int64_t>(heading(panel).size()));
     }
-    out_ << "\n";
     for (int64_t node = 0; node < grid_.num_nodes(); ++node) {
-      const int64_t end = std::min((node + 1) * grid_.ranks_per_node, grid_.world);
-      for (int64_t row = node * grid_.ranks_per_node; row < end; row += grid_.columns()) {
-        const bool first = row == node * grid_.ranks_per_node;
-        out_ << pad_right(first ? concat("node ", node) : "", label_width_);
+      const int64_t begin = node * grid_.ranks_per_node;
+      const int64_t end = begin + std::min(grid_.ranks_per_node, grid_.world - begin);
+      for (int64_t row = begin; row < end; row += grid_.columns()) {
+        out_ << pad_right(row == begin ? concat("node ", node) : "", label_width_);
         draw_row(panels, row, std::min(row + grid_.columns(), end));
       }
     }
@@ -69,19 +69,28 @@ class Drawing {
   void draw_row(std::span<const RankPanel> panels, int64_t begin, int64_t end) {
     for (const RankPanel& panel : panels) {
       for (int64_t rank = begin; rank < end; ++rank) out_ << cell(panel, rank);
-      out_ << pad_right("", panel_width_ - (end - begin) * cell_width_ + kGap);
+      fill_panel(panel, panels, (end - begin) * cell_width_);
     }
-    out_ << "\n";
   }
 
-  // The number of the group; the focus itself stands in brackets, others than its group are faint.
+  // Blanks up to the next panel, or the end of the line after the last one.
+  void fill_panel(const RankPanel& panel, std::span<const RankPanel> panels, int64_t used) {
+    out_ << (&panel == &panels.back() ? "\n" : pad_right("", panel_width_ - used + kGap));
+  }
+
+  // The number of the group. The focus stands in brackets; ranks outside its group are faint, or
+  // dots where there are no colours.
   std::string cell(const RankPanel& panel, int64_t rank) const {
     const int64_t group = panel.group_of[static_cast<size_t>(rank)];
-    const bool is_focus = grid_.focus == GlobalRank{rank};
-    const std::string text = is_focus ? pad_left(concat("[", group, "]"), cell_width_)
-                                      : pad_left(concat(group, " "), cell_width_);
-    return grid_.stands_out(panel, rank) ? on_color(text, group_color(group), options_.color)
-                                         : faint(text, options_.color);
+    if (grid_.focus == GlobalRank{rank}) {
+      return on_color(pad_left(concat("[", group, "]"), cell_width_), group_color(group),
+                      options_.color);
+    }
+    const bool stands_out = grid_.stands_out(panel, rank);
+    const bool dot = !stands_out && options_.color == ColorMode::kNone;
+    const std::string text = pad_left(dot ? ". " : concat(group, " "), cell_width_);
+    return stands_out ? on_color(text, group_color(group), options_.color)
+                      : faint(text, options_.color);
   }
 
   const RankGrid& grid_;

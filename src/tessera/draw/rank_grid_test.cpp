@@ -36,9 +36,9 @@ TEST(RankGrid, TheWidestGroupCounts) {
 
 TEST(RankGrid, PlainTerminal) {
   EXPECT_EQ(draw_terminal(make_rank_grid(kinds(), 2, std::nullopt), {.width = 80}),
-            "        tp: 2 groups of 2, inside a node  dp: 2 groups of 2, over 2 nodes   \n"
-            "node 0   0  0                              0  1                             \n"
-            "node 1   1  1                              0  1                             \n"
+            "        tp: 2 groups of 2, inside a node  dp: 2 groups of 2, over 2 nodes\n"
+            "node 0   0  0                              0  1 \n"
+            "node 1   1  1                              0  1 \n"
             "\n");
 }
 
@@ -53,6 +53,14 @@ TEST(RankGrid, TheFocusStandsInBracketsAndOthersAreFaint) {
   EXPECT_EQ(count(text, "[0]"), 1U);
   EXPECT_EQ(count(text, "[1]"), 1U);
   EXPECT_EQ(count(text, "\x1b[2m"), 4U) << "two ranks in each panel share no group with rank 1";
+}
+
+TEST(RankGrid, WithoutColoursOthersAreDots) {
+  const std::string text = draw_terminal(make_rank_grid(kinds(), 2, GlobalRank{1}), {.width = 80});
+  EXPECT_NE(text.find("node 0   0 [0]                             . [1]\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("node 1   .  .                              .  1 \n"), std::string::npos)
+      << text;
 }
 
 TEST(RankGrid, LargeNodesWrap) {
@@ -71,6 +79,12 @@ TEST(RankGrid, SvgHasACellPerRankAndPanelAndEscapesText) {
   EXPECT_EQ(count(svg, "class=\"quiet\""), 4U);
   EXPECT_NE(svg.find("a &lt; b &amp; &quot;c&quot;"), std::string::npos);
   EXPECT_EQ(count(svg, "<g"), count(svg, "</g>"));
+}
+
+TEST(RankGrid, SvgPanelsAreAsWideAsTheirCaptions) {
+  const std::string svg = draw_svg(make_rank_grid(kinds(), 1, std::nullopt), "t", "s");
+  const size_t second = svg.rfind("translate(");
+  EXPECT_GT(std::stoi(svg.substr(second + 10)), 250) << "one cell per node, but a long caption";
 }
 
 TEST(RankGrid, RefusesWhatCannotBeDrawn) {

@@ -23,17 +23,19 @@ std::string item(const RankGroup& ranks, size_t begin, size_t end) {
 
 }  // namespace
 
-std::string short_list(const RankGroup& ranks) {
+std::string short_list(const RankGroup& ranks, size_t room) {
   std::vector<std::string> items;
+  size_t length = 0;
   std::string last;
   size_t count = 0;
   for (size_t begin = 0; begin < ranks.size(); ++count) {
     const size_t end = run_end(ranks, begin);
     last = item(ranks, begin, end);
-    if (items.size() < kMostItems) items.push_back(last);
+    length += last.size() + 1;
+    if (items.size() < kMostItems || length <= room + 1) items.push_back(last);
     begin = end;
   }
-  if (count <= kMostItems) return join(items, ",");
+  if (items.size() == count) return join(items, ",");
   items.resize(kFirstItems);
   return concat(join(items, ","), ",…,", last);
 }

@@ -16,5 +16,11 @@ TEST(ShortList, RunsAndSteps) {
   EXPECT_EQ(short_list(to_ranks({3, 1, 0, 2})), "3,1,0,2");
 }
 
+TEST(ShortList, TheWholeListWhereItFits) {
+  const RankGroup ranks = to_ranks({0, 8, 16, 24, 32});
+  EXPECT_EQ(short_list(ranks, 12), "0,8,16,24,32");
+  EXPECT_EQ(short_list(ranks, 11), "0,8,16,…,32");
+}
+
 }  // namespace
 }  // namespace tessera

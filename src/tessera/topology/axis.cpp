@@ -37,7 +37,7 @@ int64_t Axis::reach() const {
   return reach;
 }
 
-std::vector<Axis> Axis::split(std::span<const AxisSize> parts) const {
+std::vector<Axis> Axis::split(const AxisSizes& parts) const {
   int64_t product = 1;
   for (const auto& [part_name, size] : parts) {
     TSR_CHECK(!part_name.empty(), "a part of size ", size, " has no name; name every axis");

@@ -15,6 +15,8 @@ struct AxisSize {
   friend bool operator==(const AxisSize&, const AxisSize&) = default;
 };
 
+using AxisSizes = std::vector<AxisSize>;
+
 /// One (size, stride) pair: `size` steps of `stride` positions each.
 struct Extent {
   int64_t size = 1;
@@ -43,7 +45,7 @@ class Axis {
   int64_t reach() const;
 
   /// The axis cut into axes of these names and sizes, the first one slowest.
-  std::vector<Axis> split(std::span<const AxisSize> parts) const;
+  std::vector<Axis> split(const AxisSizes& parts) const;
 
   /// "dp=4:8", or "dp_cp=(2:32,4:2)" where several extents remain, or "cp=1".
   std::string to_string() const;

@@ -24,7 +24,7 @@ std::vector<Axis> dense_axes(const auto& sizes) {
   return axes;
 }
 
-std::vector<Axis> row_major_axes(std::span<const AxisSize> sizes) {
+std::vector<Axis> row_major_axes(const AxisSizes& sizes) {
   std::vector<Axis> axes = dense_axes(reversed(sizes));
   std::ranges::reverse(axes);
   return axes;
@@ -59,15 +59,11 @@ Layout::Layout(std::vector<Axis> axes, int64_t origin, std::shared_ptr<const Ran
   std::ranges::sort(digits_, std::greater{}, [](const Digit& d) { return d.extent.stride; });
 }
 
-Layout Layout::row_major(std::span<const AxisSize> axes) {
+Layout Layout::row_major(const AxisSizes& axes) {
   return Layout(row_major_axes(axes), 0, nullptr);
 }
 
-Layout Layout::row_major(std::initializer_list<AxisSize> axes) {
-  return row_major(std::span<const AxisSize>(axes.begin(), axes.size()));
-}
-
-Layout Layout::first_fastest(std::span<const AxisSize> axes, GlobalRank origin) {
+Layout Layout::first_fastest(const AxisSizes& axes, GlobalRank origin) {
   TSR_CHECK(origin.value >= 0, "the first rank is ", origin, "; ranks start at 0");
   Layout layout(dense_axes(axes), origin.value, nullptr);
   TSR_CHECK(origin.value <= std::numeric_limits<int64_t>::max() - layout.size(), "rank offset ",
@@ -75,7 +71,7 @@ Layout Layout::first_fastest(std::span<const AxisSize> axes, GlobalRank origin) 
   return layout;
 }
 
-Layout Layout::from_ranks(std::span<const AxisSize> axes, std::span<const GlobalRank> ranks) {
+Layout Layout::from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks) {
   Layout grid = row_major(axes);
   TSR_CHECK(grid.size() == static_cast<int64_t>(ranks.size()), "a grid ", grid, " of ", grid.size(),
             " positions got a list of ", ranks.size(),
@@ -154,7 +150,7 @@ Layout Layout::flatten(const AxisNames& names, const std::string& name) const {
   return Layout(std::move(axes), origin_, table_);
 }
 
-Layout Layout::split(std::string_view name, std::span<const AxisSize> parts) const {
+Layout Layout::split(std::string_view name, const AxisSizes& parts) const {
   const size_t at = axis_index(name);
   std::vector<Axis> axes(axes_.begin(), axes_.end());
   const std::vector<Axis> cut = axes[at].split(parts);

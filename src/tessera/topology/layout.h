@@ -32,14 +32,13 @@ using AxisNames = std::vector<std::string>;
 class Layout {
  public:
   /// The last axis varies fastest: OLMo's, NeMo's and PyTorch's convention.
-  static Layout row_major(std::span<const AxisSize> axes);
-  static Layout row_major(std::initializer_list<AxisSize> axes);
+  static Layout row_major(const AxisSizes& axes);
 
   /// The first axis varies fastest and the first rank is `origin`: Megatron's convention.
-  static Layout first_fastest(std::span<const AxisSize> axes, GlobalRank origin = {0});
+  static Layout first_fastest(const AxisSizes& axes, GlobalRank origin = {0});
 
   /// Row-major positions renamed by an explicit list of ranks, sorted or not.
-  static Layout from_ranks(std::span<const AxisSize> axes, std::span<const GlobalRank> ranks);
+  static Layout from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks);
 
   std::span<const Axis> axes() const { return axes_; }
   AxisNames axis_names() const;
@@ -60,7 +59,7 @@ class Layout {
   /// The named axes, adjacent or not, as one axis: the first named is slowest and gives the place.
   Layout flatten(const AxisNames& names, const std::string& name) const;
   /// One axis cut into several, the first part slowest: the inverse of flatten.
-  Layout split(std::string_view name, std::span<const AxisSize> parts) const;
+  Layout split(std::string_view name, const AxisSizes& parts) const;
   /// The same ranks with the axes in another order.
   Layout permute(const AxisNames& names) const;
 

@@ -30,7 +30,7 @@ TEST(Layout, RowMajorVariesTheLastAxisFastest) {
 }
 
 TEST(Layout, FirstFastestStartsAtItsOrigin) {
-  const std::vector<AxisSize> axes{{"tp", 2}, {"dp", 3}};
+  const AxisSizes axes{{"tp", 2}, {"dp", 3}};
   const Layout layout = Layout::first_fastest(axes, {10});
   EXPECT_EQ(layout.group_of({11}, {"dp"}), to_ranks({11, 13, 15}));
   EXPECT_EQ(layout.coordinate({14}), (Coordinate{0, 2}));
@@ -57,7 +57,7 @@ TEST(Layout, NoAxisGivesGroupsOfOneAndAllAxesGiveTheWorld) {
 }
 
 TEST(Layout, ARankTableRenamesPositions) {
-  const std::vector<AxisSize> axes{{"dp", 2}, {"tp", 2}};
+  const AxisSizes axes{{"dp", 2}, {"tp", 2}};
   const Layout mesh = Layout::from_ranks(axes, to_ranks({3, 1, 0, 2}));
   EXPECT_EQ(mesh.coordinate({0}), (Coordinate{1, 0}));
   EXPECT_EQ(mesh.rank(Coordinate{0, 1}), GlobalRank{1});
@@ -67,7 +67,7 @@ TEST(Layout, ARankTableRenamesPositions) {
 }
 
 TEST(Layout, AListOfConsecutiveRanksNeedsNoTable) {
-  const std::vector<AxisSize> axes{{"dp", 2}, {"tp", 2}};
+  const AxisSizes axes{{"dp", 2}, {"tp", 2}};
   EXPECT_EQ(Layout::from_ranks(axes, to_ranks({0, 1, 2, 3})), Layout::row_major(axes));
   EXPECT_EQ(Layout::from_ranks(axes, to_ranks({4, 5, 6, 7})).to_string(),
             "[dp=2:2 tp=2:1] from rank 4");
@@ -82,7 +82,7 @@ TEST(Layout, SelectGoesThroughARank) {
 }
 
 TEST(Layout, SelectKeepsTheRankTable) {
-  const std::vector<AxisSize> axes{{"dp", 2}, {"tp", 2}};
+  const AxisSizes axes{{"dp", 2}, {"tp", 2}};
   const Layout mesh = Layout::from_ranks(axes, to_ranks({3, 1, 0, 2}));
   EXPECT_EQ(mesh.select({"tp"}, {0}).ranks(), to_ranks({0, 2}));
 }
@@ -107,22 +107,22 @@ TEST(Layout, AFlattenedAxisCountsByItsOwnIndex) {
 
 TEST(Layout, SplitUndoesFlatten) {
   const Layout mesh = sample();
-  const std::vector<AxisSize> parts{{"pp", 2}, {"tp", 4}};
+  const AxisSizes parts{{"pp", 2}, {"tp", 4}};
   EXPECT_EQ(mesh.flatten({"pp", "tp"}, "x").split("x", parts).permute(mesh.axis_names()), mesh);
 }
 
 TEST(Layout, SplitCutsAcrossExtents) {
   const Layout flat = sample().flatten({"pp", "tp"}, "model");  // (2:12,4:1)
-  const std::vector<AxisSize> parts{{"outer", 4}, {"inner", 2}};
+  const AxisSizes parts{{"outer", 4}, {"inner", 2}};
   EXPECT_EQ(flat.split("model", parts).to_string(), "[outer=(2:12,2:2) inner=2:1 dp=3:4]");
 }
 
 TEST(Layout, EqualityIsAboutRanks) {
-  const std::vector<AxisSize> two_by_two{{"dp", 2}, {"tp", 2}};
+  const AxisSizes two_by_two{{"dp", 2}, {"tp", 2}};
   const Layout from_table =
       Layout::from_ranks(two_by_two, to_ranks({0, 2, 4, 6})).select({"tp"}, {4});
   const Layout from_grid = Layout::row_major({{"tp", 4}, {"x", 2}})
-                               .split("tp", std::vector<AxisSize>{{"a", 2}, {"tp", 2}})
+                               .split("tp", AxisSizes{{"a", 2}, {"tp", 2}})
                                .select({"tp"}, {4});
   EXPECT_EQ(from_table.ranks(), to_ranks({4, 6}));
   EXPECT_EQ(from_table, from_grid);
@@ -153,12 +153,12 @@ TEST(LayoutErrors, NameTheValueAndTheRule) {
 TEST(LayoutErrors, RefuseWhatOverflows) {
   const int64_t huge = std::numeric_limits<int64_t>::max() / 2;
   EXPECT_THROW(Layout::row_major({{"dp", huge}, {"tp", 3}}), ConfigError);
-  const std::vector<AxisSize> axes{{"dp", huge}};
+  const AxisSizes axes{{"dp", huge}};
   EXPECT_THROW(Layout::first_fastest(axes, {huge + 2}), ConfigError);
 }
 
 TEST(LayoutErrors, RefuseBadRankLists) {
-  const std::vector<AxisSize> two{{"dp", 2}};
+  const AxisSizes two{{"dp", 2}};
   EXPECT_THROW(Layout::from_ranks(two, to_ranks({0, 1, 2})), ConfigError);
   EXPECT_THROW(Layout::from_ranks(two, to_ranks({3, 3})), ConfigError);
   EXPECT_THROW(Layout::from_ranks(two, to_ranks({-1, 0})), ConfigError);
@@ -166,7 +166,7 @@ TEST(LayoutErrors, RefuseBadRankLists) {
 }
 
 TEST(LayoutErrors, RefuseRankListsThatWrapAround) {
-  const std::vector<AxisSize> two{{"dp", 2}};
+  const AxisSizes two{{"dp", 2}};
   const int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_THROW(Layout::from_ranks(two, to_ranks({most, -most - 1})), ConfigError);
 }
@@ -188,13 +188,13 @@ TEST(LayoutErrors, RefuseBadAlgebra) {
   EXPECT_THROW((void)mesh.permute({"pp", "dp", "dp"}), ConfigError);
   EXPECT_THROW((void)mesh.flatten({}, "x"), ConfigError);
   EXPECT_THROW((void)mesh.flatten({"pp", "tp"}, "dp"), ConfigError);
-  EXPECT_THROW((void)mesh.split("dp", std::vector<AxisSize>{{"a", 2}, {"b", 2}}), ConfigError);
-  EXPECT_THROW((void)mesh.split("dp", std::vector<AxisSize>{{"a", -3}, {"b", -1}}), ConfigError);
+  EXPECT_THROW((void)mesh.split("dp", AxisSizes{{"a", 2}, {"b", 2}}), ConfigError);
+  EXPECT_THROW((void)mesh.split("dp", AxisSizes{{"a", -3}, {"b", -1}}), ConfigError);
 }
 
 TEST(LayoutErrors, RefuseASplitThatIsNoAxis) {
   const Layout layout = Layout::row_major({{"a", 3}, {"b", 2}, {"c", 2}}).flatten({"a", "c"}, "x");
-  const std::vector<AxisSize> parts{{"outer", 2}, {"inner", 3}};
+  const AxisSizes parts{{"outer", 2}, {"inner", 3}};
   EXPECT_EQ(message_of<ConfigError>([&] { (void)layout.split("x", parts); }),
             "axis x=(3:4,2:1) cannot be split into inner=3: its steps change after every 2 ranks; "
             "choose a divisor or a multiple of 2");
