@@ -14,7 +14,6 @@ tests  | python ensurepip             | python3-venv       | Python 3 with venv
 bench  | header benchmark/benchmark.h | libbenchmark-dev   | google-benchmark
 python | python ensurepip             | python3-venv       | Python 3 with venv
 soak   | command clang++-15           | clang-15           | clang 15
-soak   | file /usr/lib/llvm-15/lib/clang/15*/lib/linux/libclang_rt.fuzzer-*.a | libclang-rt-15-dev | libFuzzer of clang 15
 '
 
 # For people who check the code's form; the same version everywhere, so that all see the same result.
@@ -31,7 +30,6 @@ is_there() { # KIND NAME…
     command) have "$2" ;;
     header) preprocess "#include <$2>" ;;
     python) python3 -c "import $2" ;;
-    file) [[ -e $2 ]] ;; # Several words where a pattern matched several files.
   esac >/dev/null 2>&1
 }
 
@@ -44,7 +42,7 @@ need() {
     stamp=$root/build/.have-$set
     [[ $stamp -nt $root/scripts/dependencies.sh && $(<"$stamp") == "$state" ]] && continue
     while IFS='|' read -r _ probe package name; do
-      # shellcheck disable=SC2086  # Several words, and a pattern.
+      # shellcheck disable=SC2086  # Several words.
       is_there $probe && continue
       packages+=("${package// /}")
       names+=("${name# }")
