@@ -1,8 +1,10 @@
 # A room is one static library tessera::<name>. It links only the rooms it names, so a wrong edge does not link.
 #
-#   tessera_room(topology HEADERS layout.h … SOURCES layout.cpp … TESTS layout_test.cpp … ROOMS base LIBRARIES …)
+#   tessera_room(topology HEADERS layout.h … SOURCES layout.cpp … TESTS layout_test.cpp … ROOMS base LIBRARIES … [TORCH])
+#
+# TORCH: it needs LibTorch, and belongs to tessera::tessera instead of tessera::core.
 function(tessera_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "HEADERS;SOURCES;TESTS;ROOMS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 room "TORCH" "" "HEADERS;SOURCES;TESTS;ROOMS;LIBRARIES")
   set(target tessera_${name})
   add_library(${target} STATIC ${room_SOURCES})
   add_library(tessera::${name} ALIAS ${target})
@@ -13,7 +15,12 @@ function(tessera_room name)
   target_link_libraries(${target} PUBLIC ${room_ROOMS} PRIVATE ${room_LIBRARIES})
   target_compile_features(${target} PUBLIC cxx_std_20)
   tessera_own_code(${target})
-  install(TARGETS ${target} EXPORT tessera FILE_SET HEADERS)
+  if(room_TORCH)
+    target_link_libraries(${target} PUBLIC tessera_torch)
+    install(TARGETS ${target} EXPORT tessera-torch FILE_SET HEADERS)
+  else()
+    install(TARGETS ${target} EXPORT tessera FILE_SET HEADERS)
+  endif()
   if(TESSERA_TESTS AND room_TESTS)
     tessera_gtest(${name}_test LABEL unit SOURCES ${room_TESTS} LIBRARIES ${target} ${room_LIBRARIES})
   endif()
