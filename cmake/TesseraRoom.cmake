@@ -4,7 +4,7 @@
 #
 # TORCH: it needs LibTorch, and belongs to tessera::tessera instead of tessera::core.
 function(tessera_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "TORCH" "" "HEADERS;SOURCES;TESTS;ROOMS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 room "TORCH" "" "HEADERS;SOURCES;TESTS;ROOMS;LIBRARIES;PUBLIC_LIBRARIES")
   set(target tessera_${name})
   add_library(${target} STATIC ${room_SOURCES})
   add_library(tessera::${name} ALIAS ${target})
@@ -12,7 +12,7 @@ function(tessera_room name)
                                              VERIFY_INTERFACE_HEADER_SETS ON)
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${room_HEADERS})
   list(TRANSFORM room_ROOMS PREPEND tessera_)
-  target_link_libraries(${target} PUBLIC ${room_ROOMS} PRIVATE ${room_LIBRARIES})
+  target_link_libraries(${target} PUBLIC ${room_ROOMS} ${room_PUBLIC_LIBRARIES} PRIVATE ${room_LIBRARIES})
   target_compile_features(${target} PUBLIC cxx_std_20)
   tessera_own_code(${target})
   if(room_TORCH)

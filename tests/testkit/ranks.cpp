@@ -1,141 +1,17 @@
 #include "tests/testkit/ranks.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
 
-extern char** environ;
+#include "tests/testkit/spawn.h"
 
 namespace tessera::testkit {
 namespace {
 
-constexpr std::chrono::seconds kTestTimeout{
-    240};  // Eight ranks on two cores, sanitized, with room to spare.
 constexpr std::chrono::seconds kWorldTimeout{60};
 constexpr const char* kMarker = "TESSERA_TEST_RANK";
 
 int64_t num_checks = 0;
-
-// Holds a port without listening, so that nobody else is given it before rank 0 listens there.
-class PortReservation {
- public:
-  PortReservation() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no port could be reserved");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~PortReservation() { ::close(socket_); }
-  PortReservation(const PortReservation&) = delete;
-  PortReservation& operator=(const PortReservation&) = delete;
-  int port() const { return port_; }
-
- private:
-  int socket_;
-  int port_ = 0;
-};
-
-std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int port) {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    variables.emplace_back(*variable);
-  const auto set = [&](const std::string& name, const std::string& value) {
-    std::erase_if(variables, [&](const std::string& v) { return v.starts_with(name + "="); });
-    variables.push_back(name + "=" + value);
-  };
-  set("RANK", std::to_string(rank));
-  set("LOCAL_RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(world_size));
-  set("LOCAL_WORLD_SIZE", std::to_string(world_size));
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(port));
-  set("OMP_NUM_THREADS", "1");
-  set(kMarker, "1");
-  return variables;
-}
-
-struct Rank {
-  pid_t pid = 0;
-  std::string log;
-  std::optional<int> status;
-};
-
-Rank start(int64_t rank, int64_t world_size, int port, const std::string& folder) {
-  const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-  std::vector<std::string> words{
-      "/proc/self/exe",
-      std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name()};
-  std::vector<std::string> variables = environment_of(rank, world_size, port);
-  std::vector<char*> arguments;
-  std::vector<char*> environment;
-  for (std::string& word : words) arguments.push_back(word.data());
-  for (std::string& variable : variables) environment.push_back(variable.data());
-  arguments.push_back(nullptr);
-  environment.push_back(nullptr);
-  Rank started;
-  started.log = folder + "/rank" + std::to_string(rank);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, started.log.c_str(), O_WRONLY | O_CREAT, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  const int error = posix_spawn(&started.pid, words[0].c_str(), &actions, nullptr, arguments.data(),
-                                environment.data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error("a rank could not be started");
-  return started;
-}
-
-bool succeeded(const Rank& rank) {
-  return rank.status && WIFEXITED(*rank.status) && WEXITSTATUS(*rank.status) == 0;
-}
-
-// Waits for all; after the first failure, and after the time is up, the rest is killed.
-bool wait_for(std::vector<Rank>& ranks) {
-  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
-  for (size_t ended = 0; ended < ranks.size();) {
-    ended = 0;
-    bool kill_rest = std::chrono::steady_clock::now() > deadline;
-    for (Rank& rank : ranks) {
-      int status = 0;
-      if (!rank.status && waitpid(rank.pid, &status, WNOHANG) == rank.pid) rank.status = status;
-      if (rank.status) ++ended;
-      if (rank.status && !succeeded(rank)) kill_rest = true;
-    }
-    if (ended == ranks.size()) break;
-    if (kill_rest) {
-      std::this_thread::sleep_for(
-          std::chrono::seconds(2));  // So that the others can say what they saw.
-      for (const Rank& rank : ranks) {
-        if (!rank.status) kill(rank.pid, SIGKILL);
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return std::ranges::all_of(ranks, succeeded);
-}
-
-std::string read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return std::move(text).str();
-}
 
 void run_as_rank(int64_t world_size, const std::function<void(World&)>& body) {
   World world = World::connect({.backend = Backend::kGloo, .timeout = kWorldTimeout});
@@ -162,20 +38,15 @@ void run_ranks(int64_t world_size, const std::function<void(World&)>& body) {
     run_as_rank(world_size, body);
     return;
   }
-  std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const PortReservation port;
-  std::vector<Rank> ranks;
-  for (int64_t rank = 0; rank < world_size; ++rank) {
-    ranks.push_back(start(rank, world_size, port.port(), folder));
+  const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string filter =
+      std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
+  const std::vector<RankEnd> ends = spawn_ranks(world_size, {filter}, {{kMarker, "1"}});
+  const bool all_well = std::ranges::all_of(ends, &RankEnd::succeeded);
+  for (size_t rank = 0; rank < ends.size() && !all_well; ++rank) {
+    ADD_FAILURE() << "rank " << rank << " ended with status " << ends[rank].status << ":\n"
+                  << ends[rank].output;
   }
-  const bool all_well = wait_for(ranks);
-  for (size_t rank = 0; rank < ranks.size() && !all_well; ++rank) {
-    ADD_FAILURE() << "rank " << rank << " ended with status " << ranks[rank].status.value_or(-1)
-                  << ":\n"
-                  << read(ranks[rank].log);
-  }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace tessera::testkit

@@ -81,17 +81,15 @@ std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   info.world_size = reader.required("WORLD_SIZE", concat("RANK=", info.rank, " is"));
   const auto local_world = reader.number("LOCAL_WORLD_SIZE");
   const auto local_rank = reader.number("LOCAL_RANK");
-  // Without a local size all ranks are taken to be on this host.
-  info.local_world_size = local_world.value_or(info.world_size);
+  // Without a local size the number of nodes tells it; without either all ranks are taken to be on
+  // this host.
+  const int64_t nodes = std::max<int64_t>(1, reader.number("NUM_NODES").value_or(1));
+  info.local_world_size = local_world.value_or((info.world_size + nodes - 1) / nodes);
   info.local_rank = local_rank.value_or(info.rank % std::max<int64_t>(1, info.local_world_size));
   info.node_rank = reader.number("GROUP_RANK").value_or(0);
   info.agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   info.restart_count = reader.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   read_master(reader, info);
-  if (info.world_size == 1) return info;
-  TSR_CHECK(reader.text("MASTER_ADDR") && info.master_port > 0,
-            "MASTER_ADDR and MASTER_PORT must be ", "set where WORLD_SIZE is ", info.world_size,
-            "; set them to the address of rank 0 and to a free port there");
   return info;
 }
 

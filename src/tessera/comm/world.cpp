@@ -26,6 +26,11 @@ void leave_together(WorldState& world) {
   }
 }
 
+std::optional<World>& current_slot() {
+  static std::optional<World> slot;
+  return slot;
+}
+
 Backend default_backend() {
   return at::hasCUDA() ? Backend::kNccl : Backend::kGloo;
 }
@@ -102,9 +107,25 @@ std::vector<Group> World::make_groups(std::span<const GroupRequest> requests) co
   std::vector<Group> groups;
   for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
   for (const Group& group : groups) {
-    if (group.is_member() && group.size() > 1) group.state().connect(GroupState::StoreClient::kShared);
+    if (group.is_member() && group.size() > 1)
+      group.state().connect(GroupState::StoreClient::kShared);
   }
   return groups;
+}
+
+World* World::current() {
+  auto& slot = current_slot();
+  return slot ? &*slot : nullptr;
+}
+
+World& World::make_current(World world) {
+  auto& slot = current_slot();
+  if (slot) throw StateError("this process has a current world already; clear it first");
+  return slot.emplace(std::move(world));
+}
+
+void World::clear_current() {
+  current_slot().reset();
 }
 
 void World::close() {

@@ -54,6 +54,12 @@ class World {
   /// Once is enough.
   void close();
 
+  /// The world on which the dialects' free functions act: one per process, none until make_current.
+  static World* current();
+  /// Owns it from now on; closing and dropping it is clear_current's.
+  static World& make_current(World world);
+  static void clear_current();
+
  private:
   explicit World(std::shared_ptr<WorldState> state);
   std::shared_ptr<WorldState> state_;

@@ -126,6 +126,9 @@ std::vector<uint8_t> random_name() {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
+  TSR_CHECK(
+      launch.master_port > 0, "MASTER_PORT is not set in a world of ", launch.world_size,
+      " ranks; set MASTER_ADDR and MASTER_PORT to the address of rank 0 and to a free port there");
   const OpenStore open = reuse_or_open(launch, timeout);
   // Ranks agree on the prefix through a key that restarts and generations make unique.
   const std::string key =

@@ -74,8 +74,9 @@ class GroupState {
   const std::string& key() const { return key_; }
 
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
-  /// How a communicator that is made now talks to the store. A store's client blocks all its users while one of them waits, so groups
-  /// that threads make side by side have a client each; a plan's groups are made one after the other and share the world's.
+  /// How a communicator that is made now talks to the store. A store's client blocks all its users
+  /// while one of them waits, so groups that threads make side by side have a client each; a plan's
+  /// groups are made one after the other and share the world's.
   enum class StoreClient { kOwn, kShared };
   /// The live back end; connects on the first use. Only for members of groups of several ranks.
   c10d::Backend& connect(StoreClient client = StoreClient::kOwn);
