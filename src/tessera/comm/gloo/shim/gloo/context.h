@@ -1,7 +1,8 @@
 #pragma once
 
-// LibTorch has Gloo inside but ships none of its headers, which ProcessGroupGloo.hpp includes. These five files declare what that
-// header names; everything is defined in libtorch_cpu. They are on the include path of one source file alone.
+// LibTorch has Gloo inside but ships none of its headers, which ProcessGroupGloo.hpp includes.
+// These five files declare what that header names; everything is defined in libtorch_cpu. They are
+// on the include path of one source file alone.
 #include <chrono>
 
 namespace gloo {
