@@ -22,7 +22,7 @@ if(torch_version VERSION_LESS 2.11)
   message(FATAL_ERROR "LibTorch ${torch_version} in ${torch_root} is too old: Tessera needs 2.11 or newer")
 endif()
 
-add_library(tessera_torch INTERFACE)
+add_library(tessera_torch INTERFACE IMPORTED GLOBAL)
 target_include_directories(tessera_torch SYSTEM INTERFACE ${torch_root}/include ${torch_root}/include/torch/csrc/api/include)
 target_link_libraries(tessera_torch INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
 # at::RecordFunction has another layout without NDEBUG than in the released libraries.

@@ -20,6 +20,17 @@ test_core_in() {
   run_ctest "$preset" "$@"
 }
 
+# The tests with ranks, sanitized. LibTorch itself is not: what it leaks and races over is none of our business.
+test_ranks_in() {
+  local preset=$1
+  shift
+  lock_build
+  configure "$preset" TESSERA_TESTS=ON "Torch_DIR=$(cached release Torch_DIR)"
+  compile "$preset" all
+  unlock_build
+  ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 run_ctest "$preset" -L ranks "$@"
+}
+
 fuzz() {
   lock_build
   configure fuzz TESSERA_TESTS=ON
@@ -35,6 +46,7 @@ run_tests() {
   done
   # How many random inputs each property is tried on; a failure prints what repeats it.
   export RC_PARAMS=${RC_PARAMS:-max_success=$((soak ? 20000 : 200))}
+  [[ -z $soak ]] || export TESSERA_SOAK=1  # Tests with rounds of their own run more of them.
   # A run of nothing fails, unless the caller's own flags chose the tests.
   ((${#flags[@]})) || flags=(--no-tests=error)
   build_everything
@@ -43,6 +55,8 @@ run_tests() {
   if [[ -n $soak ]]; then
     need soak
     test_core_in tsan "${flags[@]}"
+    test_ranks_in asan-torch "${flags[@]}"
+    test_ranks_in tsan-torch "${flags[@]}"
     CXX='' test_core_in clang "${flags[@]}"
     CXX='' fuzz
   fi

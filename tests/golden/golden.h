@@ -47,6 +47,13 @@ struct Table {
 
 Table rank_generator_table();
 Table olmo_tensors_table();
+Table olmo_utils_table();
+Table olmo_utils_collectives_table();
+
+/// Every table that this build has code for; those that need LibTorch are in builds with it.
+std::vector<Table> torch_tables();
+/// What a rank that golden_check started does: named by the table that started it.
+int run_as_rank(const std::string& job);
 
 /// The answer where an input must be refused: what `body` returns, or this where it throws
 /// ConfigError. Other exceptions pass: they are failures.

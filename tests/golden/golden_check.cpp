@@ -20,7 +20,10 @@ struct Tally {
 using Deviations = std::map<const Rule*, int64_t>;
 
 std::vector<Table> tables() {
-  return {rank_generator_table(), olmo_tensors_table()};
+  std::vector<Table> all = torch_tables();
+  all.push_back(rank_generator_table());
+  all.push_back(olmo_tensors_table());
+  return all;
 }
 
 Table table_of(const std::filesystem::path& path) {
@@ -105,6 +108,7 @@ int run(const std::vector<std::string>& arguments) {
   app.add_option("--part", part, "check only this part of each file");
   app.add_option("files", files, "tables, named after their kind: rank_generator.json, …")
       ->required();
+  if (arguments.size() == 2 && arguments[0] == "--as-rank") return run_as_rank(arguments[1]);
   if (const auto done = cli::parse(app, arguments)) return *done;
   Deviations deviations;
   int code = cli::kOk;

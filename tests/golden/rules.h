@@ -22,6 +22,16 @@ inline const Rule kRankOutsideTheWorld{"rank outside the world",
                                        "the peer does not look where it makes no group of it"};
 inline const Rule kTooManyOptions{"more options than levels",
                                   "the peer silently drops those that belong to no level"};
+inline const Rule kContradictingArguments{
+    "arguments that contradict the variables",
+    "the peer sets variables of another world than it connects to; ours refuses"};
+inline const Rule kStateLeftOver{
+    "state after a refused initialisation",
+    "the peer leaves a group behind; ours checks first and leaves none"};
+inline const Rule kDoublePrecision{"doubles keep their precision",
+                                   "the peer rounds them to float32 on the way"};
+inline const Rule kUnevenGather{"uneven all_gather on Gloo",
+                                "the peer means to support it and fails; ours does it"};
 inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};

@@ -1,0 +1,130 @@
+// One rank of our side in the comparison of peers/torch_comm.py, which starts all ranks:
+//
+//   comm_ranks setup|transfer FOLDER
+//
+// Rank 0 prints its figures as one line of JSON. What is timed here is timed there, step by step.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/world.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kPairs = 20;
+constexpr int64_t kSmall = 1024;              // 4 KiB of fp32.
+constexpr int64_t kLarge = 16 * 1024 * 1024;  // 64 MiB of fp32.
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Through files, not through what is measured: a rank that starts late must not count as waiting.
+void wait_at_start_line(const std::filesystem::path& folder, const LaunchInfo& launch) {
+  std::ofstream(folder / std::to_string(launch.rank));
+  const auto arrived = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+  };
+  while (arrived() < launch.world_size) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Neighbours first, then those two apart, and so on: every rank is in about equally many.
+std::vector<GroupRequest> rank_pairs(int64_t world_size) {
+  std::vector<GroupRequest> pairs;
+  for (int64_t distance = 1; pairs.size() < kPairs; ++distance) {
+    for (int64_t rank = 0; rank < world_size && pairs.size() < kPairs; ++rank) {
+      const auto [low, high] = std::minmax({rank, (rank + distance) % world_size});
+      pairs.push_back({.ranks = {{low}, {high}}});
+    }
+  }
+  return pairs;
+}
+
+// Groups connect when they are first used, if not before: only then is the work done.
+void use(const Group& group) {
+  all_reduce(at::zeros({1}), group).wait();
+}
+
+double slowest_rank(double seconds, const World& world) {
+  const at::Tensor worst = at::full({1}, seconds, at::kDouble);
+  return all_reduce(worst, world.group(), ReduceOp::kMax).wait().item<double>();
+}
+
+Json measure_setup(const LaunchInfo& launch) {
+  const double start = now();
+  World world = World::connect(launch, {.backend = Backend::kGloo});
+  for (const Group& group : world.make_groups(rank_pairs(launch.world_size))) {
+    if (group.is_member()) use(group);
+  }
+  const double pairs_end = now();
+  use(world.group());  // Which the peer connects first, and we only now.
+  const double world_end = now();
+  const Json figures{{"setup_s", slowest_rank(pairs_end - start, world)},
+                     {"setup_and_world_s", slowest_rank(world_end - start, world)}};
+  world.close();
+  return figures;
+}
+
+std::vector<double> sorted_times(int warm_ups, int runs, const std::function<void()>& body) {
+  for (int i = 0; i < warm_ups; ++i) body();
+  std::vector<double> times;
+  for (int i = 0; i < runs; ++i) {
+    const double start = now();
+    body();
+    times.push_back(now() - start);
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+Json measure_transfer(const LaunchInfo& launch) {
+  World world = World::connect(launch, {.backend = Backend::kGloo});
+  const Group group = world.group();
+  const at::Tensor small = at::zeros({kSmall});
+  const at::Tensor large = at::zeros({kLarge});
+  const auto latencies = sorted_times(200, 2000, [&] { all_reduce(small, group).wait(); });
+  const auto durations = sorted_times(1, 5, [&] { all_reduce(large, group).wait(); });
+  const auto bytes = static_cast<double>(large.nbytes());
+  world.close();
+  return {{"latency_us", latencies[latencies.size() / 2] * 1e6},
+          {"bandwidth_gb_s", bytes / durations.front() / 1e9}};
+}
+
+int run(const std::string& what, const std::string& folder) {
+  const LaunchInfo launch = read_launch_info(process_environment());
+  wait_at_start_line(folder, launch);
+  const Json figures = what == "setup" ? measure_setup(launch) : measure_transfer(launch);
+  if (launch.rank == 0) std::cout << figures << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::cerr << "usage: comm_ranks setup|transfer FOLDER\n";
+    return 2;
+  }
+  try {
+    return tessera::run(arguments[1], arguments[2]);
+  } catch (const std::exception& error) {
+    std::cerr << "comm_ranks: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,110 @@
+#include "tessera/comm/differentiable.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+
+#include "tessera/base/check.h"
+
+namespace tessera::differentiable {
+namespace {
+
+using Map = std::function<at::Tensor(const at::Tensor&)>;
+
+// Autograd keeps values that it knows; a holder carries the rest to the backward pass.
+struct Backward : torch::CustomClassHolder {
+  explicit Backward(Map given) : map(std::move(given)) {}
+  Map map;
+};
+
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& tensor,
+                            const Map& forward, const Map& backward) {
+    context->saved_data["backward"] =
+        c10::IValue::make_capsule(c10::make_intrusive<Backward>(backward));
+    return forward(tensor.detach());
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto holder = context->saved_data["backward"].toCapsule();
+    return {static_cast<Backward&>(*holder).map(gradients[0].contiguous()), at::Tensor(),
+            at::Tensor()};
+  }
+};
+
+// All of these are linear maps: the backward one is the transpose of the forward one.
+at::Tensor apply(const at::Tensor& tensor, const Map& forward, const Map& backward) {
+  return Linear::apply(tensor, forward, backward);
+}
+
+at::Tensor own_entry(const at::Tensor& pieces, GroupRank src, const Group& group) {
+  const at::Tensor mine = at::empty_like(pieces[0], at::MemoryFormat::Contiguous);
+  return tessera::scatter(mine, pieces.unbind(0), src, group).wait();
+}
+
+at::Tensor stacked_on(const at::Tensor& tensor, GroupRank dst, const Group& group) {
+  const std::vector<at::Tensor> all = tessera::gather(tensor, dst, group).wait_all();
+  if (!all.empty()) return at::stack(all);
+  Sizes shape{group.size()};
+  shape.insert(shape.end(), tensor.sizes().begin(), tensor.sizes().end());
+  return at::zeros(shape, tensor.options());
+}
+
+}  // namespace
+
+at::Tensor all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
+  return apply(
+      tensor, [=](const at::Tensor& x) { return tessera::all_gather(x, group, dim).wait(); },
+      [=](const at::Tensor& g) {
+        return tessera::reduce_scatter(g, group, ReduceOp::kSum, dim).wait();
+      });
+}
+
+at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, int64_t dim) {
+  return apply(
+      tensor,
+      [=](const at::Tensor& x) {
+        return tessera::reduce_scatter(x, group, ReduceOp::kSum, dim).wait();
+      },
+      [=](const at::Tensor& g) { return tessera::all_gather(g, group, dim).wait(); });
+}
+
+at::Tensor all_reduce(const at::Tensor& tensor, const Group& group) {
+  return apply(
+      tensor, [=](const at::Tensor& x) { return tessera::all_reduce(x.clone(), group).wait(); },
+      [](const at::Tensor& g) { return g; });
+}
+
+at::Tensor identity(const at::Tensor& tensor, const Group& group) {
+  return apply(
+      tensor, [](const at::Tensor& x) { return x.clone(); },
+      [=](const at::Tensor& g) { return tessera::all_reduce(g.clone(), group).wait(); });
+}
+
+at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
+                      const Group& group) {
+  return apply(
+      tensor,
+      [=](const at::Tensor& x) { return tessera::all_to_all(x, send, receive, group).wait(); },
+      [=](const at::Tensor& g) { return tessera::all_to_all(g, receive, send, group).wait(); });
+}
+
+at::Tensor scatter(const at::Tensor& pieces, GroupRank src, const Group& group) {
+  TSR_CHECK(pieces.dim() > 0 && pieces.size(0) == group.size(), "scatter got a tensor of shape ",
+            pieces.sizes(), "; dimension 0 must have one entry for each of the ", group.size(),
+            " ranks of group ", group.name());
+  return apply(
+      pieces, [=](const at::Tensor& x) { return own_entry(x, src, group); },
+      [=](const at::Tensor& g) { return stacked_on(g, src, group); });
+}
+
+at::Tensor gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
+  return apply(
+      tensor, [=](const at::Tensor& x) { return stacked_on(x, dst, group); },
+      [=](const at::Tensor& g) { return own_entry(g, dst, group); });
+}
+
+}  // namespace tessera::differentiable

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "tessera/comm/internal/engine.h"
+
+namespace tessera::fake {
+
+/// Nothing is sent: collectives return at once, with the right shapes.
+std::unique_ptr<Engine> make_engine(const LocalAddress& address);
+
+}  // namespace tessera::fake

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "tessera/comm/internal/engine.h"
+
+namespace tessera::gloo {
+
+/// LibTorch's Gloo, on CPU tensors.
+std::unique_ptr<Engine> make_engine(const LocalAddress& address);
+
+}  // namespace tessera::gloo

@@ -1,0 +1,1 @@
+#pragma once  // Only the name is needed: see ../context.h.

@@ -1,0 +1,89 @@
+#include "tessera/comm/group.h"
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/internal/state.h"
+
+namespace tessera {
+
+const char* to_string(Lane lane) {
+  switch (lane) {
+    case Lane::kCompute:
+      return "compute";
+    case Lane::kGather:
+      return "gather";
+    case Lane::kReduce:
+      return "reduce";
+    case Lane::kP2p:
+      return "p2p";
+    case Lane::kControl:
+      return "control";
+  }
+  return "?";
+}
+
+const char* to_string(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return "auto";
+    case Backend::kGloo:
+      return "gloo";
+    case Backend::kNccl:
+      return "nccl";
+    case Backend::kFake:
+      return "fake";
+  }
+  return "?";
+}
+
+Group::Group(std::shared_ptr<GroupState> state) : state_(std::move(state)) {}
+
+const std::string& Group::name() const {
+  return state_->name();
+}
+int64_t Group::size() const {
+  return static_cast<int64_t>(state_->ranks().size());
+}
+std::span<const GlobalRank> Group::ranks() const {
+  return state_->ranks();
+}
+bool Group::is_member() const {
+  return state_->rank().has_value();
+}
+
+GroupRank Group::rank() const {
+  if (!is_member()) {
+    throw StateError(
+        concat("this process is not in group ", name(), "; ask is_member() before using it"));
+  }
+  return *state_->rank();
+}
+
+GlobalRank Group::global_rank(GroupRank rank) const {
+  TSR_CHECK(0 <= rank.value && rank.value < size(), "group ", name(), " has no rank ", rank,
+            "; its ranks go from 0 to ", size() - 1);
+  return state_->ranks()[static_cast<size_t>(rank.value)];
+}
+
+std::optional<GroupRank> Group::group_rank(GlobalRank rank) const {
+  const auto at = std::ranges::find(state_->ranks(), rank);
+  if (at == state_->ranks().end()) return std::nullopt;
+  return GroupRank{at - state_->ranks().begin()};
+}
+
+Lane Group::lane() const {
+  return state_->lane();
+}
+Backend Group::backend() const {
+  return state_->backend();
+}
+void Group::set_timeout(std::chrono::milliseconds timeout) const {
+  state_->set_timeout(timeout);
+}
+
+bool operator==(const Group& a, const Group& b) {
+  return a.state_->key() == b.state_->key();
+}
+
+}  // namespace tessera

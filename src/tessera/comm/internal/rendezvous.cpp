@@ -1,0 +1,169 @@
+#include "tessera/comm/internal/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+// A file descriptor that is closed unless it was handed on.
+class Socket {
+ public:
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
+};
+
+AddressList resolve(const std::string& host, int64_t port, int socket_type) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = socket_type;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  TSR_CHECK(error == 0, "MASTER_ADDR=", host, " cannot be resolved (", gai_strerror(error),
+            "); set it to the address of rank 0's host");
+  return AddressList(list);
+}
+
+// A listening socket on the master's own address, not on every interface.
+Socket listen_at(const std::string& host, int64_t port) {
+  const AddressList list = resolve(host, port, SOCK_STREAM);
+  Socket listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(listener.get(), list->ai_addr, list->ai_addrlen) != 0 ||
+      listen(listener.get(), SOMAXCONN) != 0) {
+    throw ConfigError(concat("rank 0 cannot listen at MASTER_ADDR=", host, ", MASTER_PORT=", port,
+                             " (", std::strerror(errno),
+                             "); choose a free port and an address of rank 0's host"));
+  }
+  return listener;
+}
+
+bool is_server(const LaunchInfo& launch) {
+  return launch.rank == 0 && !launch.agent_store;
+}
+
+// On one host nobody needs to reach it from outside, whatever name MASTER_ADDR has.
+std::string store_host(const LaunchInfo& launch) {
+  return launch.one_host() && !launch.agent_store ? "127.0.0.1" : launch.master_addr;
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
+                                           std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(launch.master_port);
+  options.isServer = is_server(launch);
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  const std::string host = store_host(launch);
+  if (options.isServer) {
+    options.masterListenFd = listen_at(host, launch.master_port).release();
+    options.useLibUV = false;  // The libuv server does not take over a listening socket.
+  }
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  } catch (const std::exception& error) {
+    std::throw_with_nested(
+        CommError(concat("rank ", launch.rank, " cannot reach the store of rank 0 at ", host, ":",
+                         launch.master_port, " within ", timeout.count(),
+                         " ms; is rank 0 running, and are MASTER_ADDR and MASTER_PORT right? (",
+                         error.what(), ")")));
+  }
+}
+
+// A store outlives worlds: another world on the same address uses it again, under a new generation.
+// So neither a port in TIME_WAIT nor an address of an earlier world can get in the way.
+struct OpenStore {
+  c10::intrusive_ptr<c10d::Store> store;
+  int64_t generation = 0;
+};
+
+OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
+  static std::mutex mutex;
+  static std::map<std::string, OpenStore> stores;
+  const std::lock_guard lock(mutex);
+  OpenStore& open = stores[concat(launch.master_addr, ":", launch.master_port)];
+  if (!open.store) open.store = open_store(launch, timeout);
+  ++open.generation;
+  return open;
+}
+
+std::vector<uint8_t> random_name() {
+  std::random_device random;
+  std::string name;
+  for (int i = 0; i < 4; ++i) name += concat(std::hex, random());
+  return {name.begin(), name.end()};
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
+  TSR_CHECK(
+      launch.master_port > 0, "MASTER_PORT is not set in a world of ", launch.world_size,
+      " ranks; set MASTER_ADDR and MASTER_PORT to the address of rank 0 and to a free port there");
+  const OpenStore open = reuse_or_open(launch, timeout);
+  // Ranks agree on the prefix through a key that restarts and generations make unique.
+  const std::string key =
+      concat("tessera/restart", launch.restart_count, "/world", open.generation, "/job");
+  if (launch.rank == 0) open.store->set(key, random_name());
+  try {
+    open.store->wait({key}, timeout);
+    const std::vector<uint8_t> name = open.store->get(key);
+    return c10::make_intrusive<c10d::PrefixStore>(std::string(name.begin(), name.end()),
+                                                  open.store);
+  } catch (const std::exception& error) {
+    std::throw_with_nested(CommError(concat("rank ", launch.rank, " did not meet rank 0 at ",
+                                            launch.master_addr, ":", launch.master_port, " within ",
+                                            timeout.count(), " ms (", error.what(), ")")));
+  }
+}
+
+LocalAddress local_address(const LaunchInfo& launch, const Environment& environment) {
+  const auto interface = environment("TESSERA_IFACE");
+  if (interface && !interface->empty()) return {.interface = *interface};
+  if (launch.one_host()) return {};
+  // Connecting a datagram socket sends nothing, but picks the address that a route to the master
+  // uses.
+  const AddressList list = resolve(launch.master_addr, launch.master_port, SOCK_DGRAM);
+  const Socket probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage name{};
+  socklen_t length = sizeof(name);
+  std::array<char, NI_MAXHOST> host{};
+  const bool found = connect(probe.get(), list->ai_addr, list->ai_addrlen) == 0 &&
+                     getsockname(probe.get(), reinterpret_cast<sockaddr*>(&name), &length) == 0 &&
+                     getnameinfo(reinterpret_cast<sockaddr*>(&name), length, host.data(),
+                                 host.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  TSR_CHECK(found, "no route leads to MASTER_ADDR=", launch.master_addr, " (", std::strerror(errno),
+            "); set TESSERA_IFACE to the network interface to use");
+  return {.host = host.data()};
+}
+
+}  // namespace tessera

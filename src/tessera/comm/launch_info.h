@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tessera {
+
+/// What the program that started this process told it about the job.
+struct LaunchInfo {
+  std::string launcher = "none";  // torchrun, slurm, open mpi, pmi, or none.
+  int64_t rank = 0;
+  int64_t world_size = 1;
+  int64_t local_rank = 0;
+  int64_t local_world_size = 1;
+  int64_t node_rank = 0;
+  std::string master_addr = "127.0.0.1";
+  int64_t master_port = 0;   // 0: nobody has to be met.
+  bool agent_store = false;  // The launcher holds the store: rank 0 is a client, too.
+  int64_t restart_count = 0;
+
+  /// Whether all ranks are on this host.
+  bool one_host() const { return local_world_size == world_size; }
+  friend bool operator==(const LaunchInfo&, const LaunchInfo&) = default;
+};
+
+/// The value of a variable; nothing where it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+/// The variables of this process.
+Environment process_environment();
+
+/// Reads torchrun's variables, then Slurm's, Open MPI's and PMI's; none of them set is a world of
+/// one. Missing, malformed and contradicting values raise ConfigError.
+LaunchInfo read_launch_info(const Environment& environment);
+
+/// The first host of a Slurm node list: "gpu[07-09,12],x1" gives "gpu07".
+std::string first_slurm_host(const std::string& node_list);
+
+}  // namespace tessera

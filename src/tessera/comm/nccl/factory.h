@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "tessera/comm/internal/engine.h"
+
+namespace tessera::nccl {
+
+/// LibTorch's NCCL, on CUDA tensors; ConfigError in builds without CUDA.
+std::unique_ptr<Engine> make_engine(const LocalAddress& address);
+
+}  // namespace tessera::nccl

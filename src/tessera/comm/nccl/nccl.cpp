@@ -1,0 +1,30 @@
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "tessera/comm/nccl/factory.h"
+
+namespace tessera::nccl {
+namespace {
+
+class NcclEngine : public Engine {
+ public:
+  c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) override {
+    auto options = c10d::ProcessGroupNCCL::Options::create(request.nccl.high_priority_stream);
+    options->timeout = request.timeout;
+    if (request.nccl.cga_cluster_size)
+      options->config.cgaClusterSize = *request.nccl.cga_cluster_size;
+    if (request.nccl.min_ctas) options->config.minCTAs = *request.nccl.min_ctas;
+    if (request.nccl.max_ctas) options->config.maxCTAs = *request.nccl.max_ctas;
+    // NCCL keeps the pointer for the life of the communicator.
+    if (request.nccl.net_name) options->config.netName = strdup(request.nccl.net_name->c_str());
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(request.store, request.rank, request.size,
+                                                       options);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_engine(const LocalAddress&) {
+  return std::make_unique<NcclEngine>();
+}
+
+}  // namespace tessera::nccl

@@ -1,0 +1,12 @@
+#include "tessera/base/error.h"
+#include "tessera/comm/nccl/factory.h"
+
+namespace tessera::nccl {
+
+std::unique_ptr<Engine> make_engine(const LocalAddress&) {
+  throw ConfigError(
+      "the NCCL back end needs a build against a CUDA LibTorch with the CUDA toolkit; use gloo, or "
+      "build again there");
+}
+
+}  // namespace tessera::nccl

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tessera/comm/group.h"
+#include "tessera/topology/rank.h"
+
+/// Small objects between ranks: any type with a JSON conversion, as CBOR (JSON's binary form, which
+/// keeps every number). Never pickle: what arrives is data, nothing is run. **Collective**, and
+/// blocking. Sizes are agreed first, so they may differ.
+namespace tessera {
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes broadcast_bytes(const Bytes& bytes, GroupRank src, const Group& group);
+/// In group-rank order.
+std::vector<Bytes> all_gather_bytes(const Bytes& bytes, const Group& group);
+
+template <class T>
+T broadcast_object(const T& object, GroupRank src, const Group& group) {
+  const Bytes mine = nlohmann::json::to_cbor(nlohmann::json(object));
+  return nlohmann::json::from_cbor(broadcast_bytes(mine, src, group)).template get<T>();
+}
+
+template <class T>
+std::vector<T> all_gather_object(const T& object, const Group& group) {
+  std::vector<T> objects;
+  for (const Bytes& bytes :
+       all_gather_bytes(nlohmann::json::to_cbor(nlohmann::json(object)), group)) {
+    objects.push_back(nlohmann::json::from_cbor(bytes).template get<T>());
+  }
+  return objects;
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/comm/group.h"
+#include "tessera/comm/launch_info.h"
+#include "tessera/comm/options.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+class WorldState;
+
+/// A group that is to be made: its ranks and how they talk.
+struct GroupRequest {
+  RankGroup ranks;
+  GroupOptions options = {};
+};
+
+/// This process's connection to the other ranks of its job: the store through which they met, and
+/// the communicators.
+///
+/// Owned by main; groups made from it must not be used after close().
+class World {
+ public:
+  /// **Collective.** Meets the other ranks that `launch` speaks of. A world of one opens no socket.
+  static World connect(const LaunchInfo& launch, const WorldOptions& options = {});
+  /// The same, told by the variables of this process.
+  static World connect(const WorldOptions& options = {});
+  /// This process acts as rank `rank` of `size`: nothing is sent, every collective returns at once
+  /// with the right shapes.
+  static World fake(GlobalRank rank, int64_t size);
+
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  ~World();
+
+  GlobalRank rank() const;
+  int64_t size() const;
+  const LaunchInfo& launch() const;
+  Backend backend() const;
+
+  /// All ranks.
+  Group group() const;
+  /// Some ranks. Local: the communicator is made when the group is first used, or by make_groups.
+  Group group(const RankGroup& ranks, const GroupOptions& options = {}) const;
+  /// **Collective.** All groups at once, in this order, which must be the same on every rank: so no
+  /// two ranks can wait for each other. Each rank connects only to the groups that it is in.
+  std::vector<Group> make_groups(std::span<const GroupRequest> requests) const;
+
+  /// **Collective.** Waits for the other ranks to have finished, then lets go of all communicators.
+  /// Once is enough.
+  void close();
+
+  /// The world on which the dialects' free functions act: one per process, none until make_current.
+  static World* current();
+  /// Owns it from now on; closing and dropping it is clear_current's.
+  static World& make_current(World world);
+  static void clear_current();
+
+ private:
+  explicit World(std::shared_ptr<WorldState> state);
+  std::shared_ptr<WorldState> state_;
+};
+
+}  // namespace tessera

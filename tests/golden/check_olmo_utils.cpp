@@ -1,0 +1,199 @@
+// olmo_utils: OLMo-core's distributed.utils in one process: variables, turns, factors, coordinates,
+// back ends.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "tessera/base/text.h"
+#include "tessera/dialect/olmo/utils.h"
+#include "tests/golden/golden.h"
+#include "tests/golden/rules.h"
+
+namespace tessera::golden {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables all_variables() {
+  Variables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+  }
+  return variables;
+}
+
+// Exactly these variables and no world, until the end of the scope.
+class Surroundings {
+ public:
+  explicit Surroundings(const Json& variables) : before_(all_variables()) {
+    World::clear_current();
+    clearenv();
+    for (const auto& [name, value] : variables.items())
+      setenv(name.c_str(), value.get<std::string>().c_str(), 1);
+  }
+  ~Surroundings() {
+    World::clear_current();
+    clearenv();
+    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  Surroundings(const Surroundings&) = delete;
+  Surroundings& operator=(const Surroundings&) = delete;
+
+ private:
+  Variables before_;
+};
+
+// An error of the peer, wherever it stands in the answer, is a refusal.
+Json with_refusals(Json answer) {
+  if (answer.is_object() && answer.contains("error")) return refusal();
+  if (answer.is_structured()) {
+    for (Json& entry : answer) entry = with_refusals(entry);
+  }
+  return answer;
+}
+
+Json odd_group_answers(const World& world) {
+  RankGroup odd;
+  for (int64_t rank = 1; rank < world.size(); rank += 2) odd.push_back({rank});
+  const Group group = world.group(odd, {.name = "odd"});
+  Json ranks = Json::array();
+  for (int64_t rank = 0; rank < group.size(); ++rank)
+    ranks.push_back(olmo::get_global_rank(rank, group));
+  return {{"get_rank", olmo::get_rank(group)},
+          {"get_world_size", olmo::get_world_size(group)},
+          {"get_fs_local_rank", olmo::get_fs_local_rank(group)},
+          {"get_global_rank", ranks}};
+}
+
+Json answer(const std::function<Json()>& body) {
+  return result_or_refusal(body);
+}
+
+Outcome check_env(const Json& test_case) {
+  const Surroundings surroundings(test_case.at("env"));
+  if (test_case.at("distributed")) {
+    World::make_current(World::fake({test_case.at("rank")}, test_case.at("world_size")));
+  }
+  Json got{{"is_distributed", olmo::is_distributed()},
+           {"get_rank", olmo::get_rank()},
+           {"get_world_size", olmo::get_world_size()},
+           {"get_local_rank", answer([] { return olmo::get_local_rank(); })},
+           {"get_fs_local_rank", answer([] { return olmo::get_fs_local_rank(); })},
+           {"get_local_world_size", answer([] { return olmo::get_local_world_size(); })},
+           {"get_num_nodes", answer([] { return olmo::get_num_nodes(); })},
+           {"validate_env_vars", answer([] {
+              olmo::validate_env_vars();
+              return nullptr;
+            })},
+           {"get_global_rank(0)", olmo::get_global_rank(0)}};
+  const Json& expected = test_case.at("result");
+  if (expected.contains("odd_group")) {
+    got["odd_group"] = answer([] { return odd_group_answers(*World::current()); });
+  }
+  return {with_refusals(expected), got};
+}
+
+Json initialise(const Json& test_case) {
+  const Variables before = all_variables();
+  if (!test_case.at("pre_initialized_backend").is_null()) {
+    World::make_current(World::fake({test_case.at("rank")}, test_case.at("world_size")));
+  }
+  olmo::init_distributed(test_case.at("backend").get<std::string>(),
+                         std::chrono::seconds(test_case.at("timeout_s")),
+                         test_case.at("shared_filesytem"),
+                         {.rank = test_case.at("rank"), .world_size = test_case.at("world_size")});
+  Json changed = Json::object();
+  for (const auto& [name, value] : all_variables()) {
+    const auto at = before.find(name);
+    if (at == before.end() || at->second != value) changed[name] = value;
+  }
+  if (changed.contains("MASTER_PORT")) changed["MASTER_PORT"] = "<free port>";
+  return {
+      {"ok", true}, {"env_set", changed}, {"process_group_initialized", olmo::is_distributed()}};
+}
+
+// Arguments of a larger world than the variables speak of.
+bool contradicts(const Json& test_case) {
+  const Json& env = test_case.at("env");
+  return test_case.at("world_size") != std::stoll(env.value("WORLD_SIZE", "1")) ||
+         test_case.at("rank") != std::stoll(env.value("RANK", "0"));
+}
+
+Outcome check_init(const Json& test_case) {
+  const Surroundings surroundings(test_case.at("env"));
+  const Json got = result_or_refusal([&] { return initialise(test_case); });
+  if (test_case.at("result").contains("error")) {
+    Json both{got, olmo::is_distributed()};
+    return {Json{refusal(), false}, both, &rules::kStateLeftOver};
+  }
+  if (contradicts(test_case)) return {refusal(), got, &rules::kContradictingArguments};
+  return {test_case.at("result"), got};
+}
+
+Outcome check_turns(const Json& test_case) {
+  Json turns = Json::array();
+  int64_t count = 0;
+  for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
+    const olmo::Turns mine = olmo::turns_of(
+        {.n = test_case.at("n"), .world_size = test_case.at("world_size"), .local_rank = rank});
+    turns.push_back(mine.mine);
+    count = mine.count;
+  }
+  return {Json{test_case.at("turn_of_rank"), test_case.at("num_turns")}, Json{turns, count}};
+}
+
+Outcome check_factor(const Json& test_case) {
+  return {test_case.at("factor"), olmo::get_reduce_divide_factor(test_case.at("world"))};
+}
+
+Outcome check_coordinates(const Json& test_case) {
+  AxisSizes axes;
+  for (const int64_t size : test_case.at("mesh_shape"))
+    axes.push_back({concat("axis ", axes.size()), size});
+  const Layout mesh =
+      Layout::from_ranks(axes, to_ranks(test_case.at("mesh_ranks").get<std::vector<int64_t>>()));
+  Json got = Json::array();
+  for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
+    const auto found = olmo::get_mesh_coordinates(mesh, rank);
+    got.push_back(found ? Json(*found) : Json());
+  }
+  return {test_case.at("coord_of_rank"), got};
+}
+
+Outcome check_backends(const Json& test_case) {
+  const std::string backend = test_case.at("backend");
+  return {Json{test_case.at("cuda"), test_case.at("cpu")},
+          Json{olmo::backend_supports_cuda(backend), olmo::backend_supports_cpu(backend)}};
+}
+
+std::vector<Case> cases_of(const Json& file) {
+  std::vector<Case> list;
+  for (const auto& [part, content] : file.items()) {
+    if (part == "meta") continue;
+    for (const auto& [key, entry] : content.items()) {
+      Json test_case = part == "get_reduce_divide_factor"
+                           ? Json{{"world", std::stoll(key)}, {"factor", entry}}
+                           : entry;
+      test_case["id"] = concat(part, "[", key, "]");
+      list.push_back({part, test_case});
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+Table olmo_utils_table() {
+  return {"olmo_utils",
+          {{"env", check_env},
+           {"init_distributed", check_init},
+           {"do_n_at_a_time", check_turns},
+           {"get_reduce_divide_factor", check_factor},
+           {"get_mesh_coordinates", check_coordinates},
+           {"backend_supports", check_backends}},
+          cases_of};
+}
+
+}  // namespace tessera::golden

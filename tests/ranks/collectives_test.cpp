@@ -1,0 +1,279 @@
+// Every collective on real ranks, for all dtypes, uneven sizes and groups of every size, against
+// values computed here.
+#include "tessera/comm/collectives.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tests/testkit/ranks.h"
+
+namespace tessera {
+namespace {
+
+using testkit::run_ranks;
+
+const std::vector<at::ScalarType> kDtypes{at::kFloat, at::kDouble, at::kHalf,  at::kBFloat16,
+                                          at::kLong,  at::kInt,    at::kShort, at::kChar,
+                                          at::kByte,  at::kBool};
+
+// Small whole numbers that differ by rank: exact in every dtype, and so are their sums over 8
+// ranks.
+at::Tensor values(int64_t rank, at::IntArrayRef shape, at::ScalarType dtype) {
+  const at::Tensor counting = at::arange(at::empty(shape).numel()).reshape(shape);
+  return counting.add(rank).remainder(3).to(dtype);
+}
+
+at::Tensor reduced(const Group& group, at::IntArrayRef shape, at::ScalarType dtype, ReduceOp op) {
+  std::vector<at::Tensor> all;
+  for (const GlobalRank rank : group.ranks()) all.push_back(values(rank.value, shape, dtype));
+  const bool is_bool = dtype == at::kBool;
+  const at::Tensor stack = at::stack(all).to(is_bool ? at::kInt : at::kDouble);
+  switch (op) {
+    case ReduceOp::kSum:
+      return is_bool ? stack.amax(0).to(dtype) : stack.sum(0).to(dtype);
+    case ReduceOp::kAvg:
+      return stack.sum(0).to(dtype).div(group.size());
+    case ReduceOp::kMin:
+      return stack.amin(0).to(dtype);
+    case ReduceOp::kMax:
+      return stack.amax(0).to(dtype);
+    default:
+      return is_bool ? stack.amin(0).to(dtype) : stack.prod(0).to(dtype);
+  }
+}
+
+void check_reductions(const Group& group, int64_t me) {
+  for (const at::ScalarType dtype : kDtypes) {
+    for (const ReduceOp op :
+         {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
+      if (op == ReduceOp::kAvg && !at::isFloatingType(dtype)) continue;
+      const at::Tensor expected = reduced(group, {3, 2}, dtype, op);
+      const at::Tensor tensor = values(me, {3, 2}, dtype);
+      const at::Tensor result = all_reduce(tensor, group, op).wait();
+      RANK_EXPECT(result.equal(expected))
+          << "all_reduce " << at::toString(dtype) << result << expected;
+      RANK_EXPECT(tensor.equal(expected)) << "all_reduce works in place";
+      const GroupRank last{group.size() - 1};
+      const at::Tensor one = values(me, {3, 2}, dtype);
+      (void)reduce(one, last, group, op).wait();
+      RANK_EXPECT(one.equal(group.rank() == last ? expected : values(me, {3, 2}, dtype)));
+    }
+  }
+  const at::Tensor strided = values(me, {4, 3}, at::kFloat).t();
+  (void)all_reduce(strided, group).wait();
+  RANK_EXPECT(strided.equal(reduced(group, {4, 3}, at::kFloat, ReduceOp::kSum).t()))
+      << "not contiguous";
+}
+
+void check_moves(const Group& group, int64_t me) {
+  const int64_t size = group.size();
+  for (const at::ScalarType dtype : kDtypes) {
+    for (int64_t src = 0; src < size; ++src) {
+      const at::Tensor tensor = values(me, {2, 3}, dtype);
+      (void)broadcast(tensor, {src}, group).wait();
+      RANK_EXPECT(tensor.equal(values(group.global_rank({src}).value, {2, 3}, dtype)));
+    }
+    std::vector<at::Tensor> all;
+    for (const GlobalRank rank : group.ranks()) all.push_back(values(rank.value, {2, 3}, dtype));
+    for (const int64_t dim : {0, 1, -1}) {
+      RANK_EXPECT(
+          all_gather(values(me, {2, 3}, dtype), group, dim).wait().equal(at::cat(all, dim)));
+    }
+    const auto gathered = gather(values(me, {2, 3}, dtype), {0}, group).wait_all();
+    RANK_EXPECT(gathered.size() == (group.rank().value == 0 ? all.size() : 0));
+    for (size_t i = 0; i < gathered.size(); ++i) RANK_EXPECT(gathered[i].equal(all[i]));
+    const at::Tensor mine = at::empty({2, 3}, dtype);
+    (void)scatter(mine, all, {size - 1}, group).wait();
+    RANK_EXPECT(mine.equal(all[static_cast<size_t>(group.rank().value)]));
+  }
+}
+
+// Rank r of the group has r rows; rank 0 none.
+void check_uneven_gather(const Group& group) {
+  const int64_t rows = group.rank().value;
+  const auto all = all_gather_uneven(at::full({rows, 2}, rows), group).wait_all();
+  RANK_EXPECT(static_cast<int64_t>(all.size()) == group.size());
+  for (int64_t r = 0; r < group.size(); ++r) {
+    RANK_EXPECT(all[static_cast<size_t>(r)].equal(at::full({r, 2}, r)))
+        << all[static_cast<size_t>(r)];
+  }
+  const auto shapes =
+      all_gather_uneven(rows % 2 == 0 ? at::ones({}) : at::ones({1, rows}), group).wait_all();
+  for (int64_t r = 0; r < group.size(); ++r) {
+    RANK_EXPECT(shapes[static_cast<size_t>(r)].dim() == (r % 2 == 0 ? 0 : 2));
+  }
+}
+
+void check_reduce_scatter(const Group& group, int64_t me) {
+  const int64_t size = group.size();
+  const int64_t r = group.rank().value;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong, at::kBool}) {
+    const at::Tensor sum = reduced(group, {2 * size, 3}, dtype, ReduceOp::kSum);
+    RANK_EXPECT(reduce_scatter(values(me, {2 * size, 3}, dtype), group)
+                    .wait()
+                    .equal(sum.narrow(0, 2 * r, 2)));
+    const at::Tensor wide = reduced(group, {3, size}, dtype, ReduceOp::kMax);
+    RANK_EXPECT(reduce_scatter(values(me, {3, size}, dtype), group, ReduceOp::kMax, 1)
+                    .wait()
+                    .equal(wide.narrow(1, r, 1)));
+  }
+  Sizes pieces(static_cast<size_t>(size), 1);
+  pieces[0] = 0;  // The first rank gets nothing, the last one three rows.
+  pieces.back() = 3;
+  int64_t total = 0;
+  for (const int64_t piece : pieces) total += piece;
+  const int64_t begin = r == 0 ? 0 : r - 1;
+  const at::Tensor sum = reduced(group, {total, 2}, at::kFloat, ReduceOp::kAvg);
+  const at::Tensor got =
+      reduce_scatter(values(me, {total, 2}, at::kFloat), group, ReduceOp::kAvg, 0, pieces).wait();
+  RANK_EXPECT(got.equal(sum.narrow(0, size == 1 ? 0 : begin, pieces[static_cast<size_t>(r)])))
+      << got;
+}
+
+// Rank i sends i + j rows to rank j, filled with 10·i + j.
+void check_all_to_all(const Group& group) {
+  const int64_t me = group.rank().value;
+  Sizes send;
+  Sizes receive;
+  std::vector<at::Tensor> input{at::empty({0, 2})};
+  std::vector<at::Tensor> expected{at::empty({0, 2})};
+  for (int64_t peer = 0; peer < group.size(); ++peer) {
+    send.push_back(me + peer);
+    receive.push_back(peer + me);
+    input.push_back(
+        at::full({me + peer, 2}, 10.0 * static_cast<double>(me) + static_cast<double>(peer)));
+    expected.push_back(
+        at::full({peer + me, 2}, 10.0 * static_cast<double>(peer) + static_cast<double>(me)));
+  }
+  RANK_EXPECT(all_to_all(at::cat(input), send, receive, group).wait().equal(at::cat(expected)));
+  const at::Tensor equal = all_to_all(at::full({group.size(), 2}, me, at::kLong), group).wait();
+  RANK_EXPECT(equal.equal(at::arange(group.size()).unsqueeze(1).expand({group.size(), 2})));
+}
+
+// Everybody sends to both neighbours at once.
+void check_p2p(const Group& group) {
+  if (group.size() == 1) return;
+  const int64_t me = group.rank().value;
+  const GroupRank next{(me + 1) % group.size()};
+  const GroupRank previous{(me + group.size() - 1) % group.size()};
+  at::Tensor out = at::full({4}, me, at::kShort);
+  at::Tensor in = at::zeros({4}, at::kShort);
+  const std::vector<P2p> batch{{P2p::Kind::kRecv, &in, previous}, {P2p::Kind::kSend, &out, next}};
+  (void)batch_send_recv(batch, group).wait_all();
+  RANK_EXPECT(in.equal(at::full({4}, previous.value, at::kShort)));
+  at::Tensor strided = at::zeros({2, 3}).t();
+  if (me == 0) (void)send(at::ones({3, 2}), {1}, group, 7).wait();
+  if (me == 1) (void)recv(strided, {0}, group, 7).wait();
+  RANK_EXPECT(strided.equal(me == 1 ? at::ones({3, 2}) : at::zeros({3, 2})));
+}
+
+void check_coalesced(const Group& group, int64_t me) {
+  const std::vector<at::Tensor> tensors{values(me, {2, 3}, at::kFloat),
+                                        values(me, {5}, at::kFloat)};
+  (void)all_reduce_coalesced(tensors, group).wait_all();
+  RANK_EXPECT(tensors[0].equal(reduced(group, {2, 3}, at::kFloat, ReduceOp::kSum)));
+  RANK_EXPECT(tensors[1].equal(reduced(group, {5}, at::kFloat, ReduceOp::kSum)));
+  const std::vector<at::Tensor> mixed{values(me, {2, 1}, at::kLong), values(me, {3}, at::kBool)};
+  const auto gathered = all_gather_coalesced(mixed, group).wait_all();
+  std::vector<at::Tensor> longs;
+  for (const GlobalRank rank : group.ranks())
+    longs.push_back(values(rank.value, {2, 1}, at::kLong));
+  RANK_EXPECT(gathered[0].equal(at::cat(longs)));
+  RANK_EXPECT(gathered[1].size(0) == 3 * group.size());
+  const std::vector<at::Tensor> pieces{values(me, {group.size(), 2}, at::kDouble),
+                                       values(me, {2 * group.size()}, at::kDouble)};
+  const auto mine = reduce_scatter_coalesced(pieces, group).wait_all();
+  const int64_t r = group.rank().value;
+  RANK_EXPECT(mine[0].equal(
+      reduced(group, {group.size(), 2}, at::kDouble, ReduceOp::kSum).narrow(0, r, 1)));
+  RANK_EXPECT(mine[1].equal(
+      reduced(group, {2 * group.size()}, at::kDouble, ReduceOp::kSum).narrow(0, 2 * r, 2)));
+}
+
+// Several operations under way at once, waited for in another order.
+void check_overlap(const Group& group, int64_t me) {
+  Work first = all_reduce(at::full({1000}, me, at::kDouble), group);
+  Work second = all_gather(at::full({1}, me, at::kLong), group);
+  RANK_EXPECT(std::move(second).wait().numel() == group.size());
+  RANK_EXPECT(std::move(first).wait().numel() == 1000);
+}
+
+template <class Body>
+void expect_refused(Body&& body) {
+  bool refused = false;
+  try {
+    body();
+  } catch (const ConfigError&) {
+    refused = true;
+  }
+  RANK_EXPECT(refused);
+}
+
+void check_refusals(const Group& group) {
+  const at::Tensor tensor = at::ones({2});
+  expect_refused([&] { (void)broadcast(tensor, {group.size()}, group).wait(); });
+  expect_refused([&] { (void)all_reduce(at::Tensor(), group).wait(); });
+  expect_refused([&] { (void)all_reduce(at::ones({2}, at::kInt), group, ReduceOp::kAvg).wait(); });
+  expect_refused([&] { (void)all_gather(tensor, group, 1).wait(); });
+  expect_refused([&] { (void)all_to_all(tensor, Sizes{1}, Sizes{1, 1}, group).wait(); });
+  if (group.size() > 2) expect_refused([&] { (void)reduce_scatter(tensor, group).wait(); });
+  // A refusal before anything was sent leaves the group usable.
+  barrier(group);
+}
+
+void check_agreement(const Group& group) {
+  agree(true, group, "all is well");
+  expect_refused([&] { agree(group.rank().value != 0, group, "rank 0 is well"); });
+}
+
+void check_group(const Group& group, int64_t me) {
+  check_reductions(group, me);
+  check_moves(group, me);
+  check_uneven_gather(group);
+  check_reduce_scatter(group, me);
+  check_all_to_all(group);
+  check_p2p(group);
+  check_coalesced(group, me);
+  check_overlap(group, me);
+  check_refusals(group);
+  check_agreement(group);
+  barrier(group);
+}
+
+// The world, each rank alone, the even ranks, and the ranks backwards.
+void sweep(World& world) {
+  const int64_t me = world.rank().value;
+  check_group(world.group(), me);
+  check_group(world.group({world.rank()}), me);
+  RankGroup even;
+  RankGroup backwards;
+  for (int64_t rank = 0; rank < world.size(); ++rank) {
+    if (rank % 2 == 0) even.push_back({rank});
+    backwards.insert(backwards.begin(), {rank});
+  }
+  const Group evens = world.group(even, {.name = "even"});
+  RANK_EXPECT(evens.is_member() == (me % 2 == 0));
+  if (evens.is_member()) check_group(evens, me);
+  check_group(world.group(backwards, {.lane = Lane::kReduce}), me);
+}
+
+TEST(Collectives, World1) {
+  run_ranks(1, sweep);
+}
+TEST(Collectives, World2) {
+  run_ranks(2, sweep);
+}
+TEST(Collectives, World3) {
+  run_ranks(3, sweep);
+}
+TEST(Collectives, World4) {
+  run_ranks(4, sweep);
+}
+TEST(Collectives, World8) {
+  run_ranks(8, sweep);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,235 @@
+// Worlds and groups on real ranks: what is shared, what is apart, what can be made again, and who
+// may listen.
+#include "tessera/comm/world.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/comm/collectives.h"
+#include "tests/testkit/process.h"
+#include "tests/testkit/ranks.h"
+
+namespace tessera {
+namespace {
+
+using testkit::run_ranks;
+
+int64_t sum_of_ranks(const Group& group) {
+  int64_t sum = 0;
+  for (const GlobalRank rank : group.ranks()) sum += rank.value;
+  return sum;
+}
+
+int64_t reduced_rank(const World& world, const Group& group) {
+  return all_reduce(at::full({1}, world.rank().value, at::kLong), group).wait().item<int64_t>();
+}
+
+TEST(World, GroupsKnowTheirRanks) {
+  run_ranks(3, [](World& world) {
+    const Group pair = world.group({{2}, {0}}, {.name = "pair"});
+    RANK_EXPECT(pair.size() == 2);
+    RANK_EXPECT(pair.global_rank({0}) == GlobalRank{2});
+    RANK_EXPECT(pair.group_rank({0}) == GroupRank{1});
+    RANK_EXPECT(!pair.group_rank({1}).has_value());
+    RANK_EXPECT(pair.is_member() == (world.rank().value != 1));
+    RANK_EXPECT(pair == world.group({{2}, {0}}, {.name = "another name"}));
+    RANK_EXPECT(!(pair == world.group({{2}, {0}}, {.lane = Lane::kGather})));
+    RANK_EXPECT(!(pair == world.group({{0}, {2}})));
+    RANK_EXPECT(!pair.is_member() || reduced_rank(world, pair) == 2);
+  });
+}
+
+TEST(World, RefusesBadGroups) {
+  run_ranks(2, [](World& world) {
+    const auto refused = [&](const RankGroup& ranks) {
+      try {
+        (void)world.group(ranks);
+      } catch (const ConfigError&) {
+        return true;
+      }
+      return false;
+    };
+    RANK_EXPECT(refused({}));
+    RANK_EXPECT(refused({{0}, {0}}));
+    RANK_EXPECT(refused({{0}, {2}}));
+    RANK_EXPECT(refused({{-1}}));
+  });
+}
+
+// Two logical groups of equal ranks on different lanes, used from two threads in different order on
+// different ranks.
+TEST(World, LanesDoNotMix) {
+  run_ranks(2, [](World& world) {
+    const Group compute = world.group({{0}, {1}}, {.lane = Lane::kCompute});
+    const Group gather = world.group({{0}, {1}}, {.lane = Lane::kGather});
+    const auto work = [&](const Group& group, int64_t value) {
+      bool right = true;
+      for (int64_t i = 0; i < 200; ++i) {
+        const at::Tensor sum = all_reduce(at::full({16}, value + i, at::kLong), group).wait();
+        right = right && sum[0].item<int64_t>() == 2 * (value + i);
+      }
+      return right;
+    };
+    bool first = false;
+    bool second = false;
+    const bool swap = world.rank().value == 1;
+    std::thread one([&] { first = work(swap ? gather : compute, swap ? 100'000 : 0); });
+    std::thread two([&] { second = work(swap ? compute : gather, swap ? 0 : 100'000); });
+    one.join();
+    two.join();
+    RANK_EXPECT(first);
+    RANK_EXPECT(second);
+  });
+}
+
+// Thirty groups in one call: every axis of every factorisation of 8, some of them twice on other
+// lanes.
+std::vector<GroupRequest> thirty_groups() {
+  std::vector<GroupRequest> requests;
+  for (const int64_t stride : {1, 2, 4}) {
+    for (int64_t first = 0; first < 8; ++first) {
+      if (first / stride % 2 == 0) requests.push_back({{{first}, {first + stride}}});
+    }
+  }
+  for (int64_t first = 0; first < 8; first += 4) {
+    requests.push_back({{{first}, {first + 1}, {first + 2}, {first + 3}}});
+    requests.push_back({{{first / 4}, {first / 4 + 2}, {first / 4 + 4}, {first / 4 + 6}}});
+  }
+  for (int64_t rank = 0; rank < 8; rank += 2) {
+    requests.push_back({{{rank}, {rank + 1}}, {.lane = Lane::kReduce}});
+    requests.push_back({{{rank}}, {}});
+  }
+  for (int64_t i = 0; i < 6; ++i)
+    requests.push_back({{{7}, {0}, {3}}, {.lane = static_cast<Lane>(i % 5)}});
+  return requests;
+}
+
+TEST(World, APlanOfThirtyGroupsNeverDeadlocks) {
+  run_ranks(8, [](World& world) {
+    const auto requests = thirty_groups();
+    RANK_EXPECT(requests.size() == 30U);
+    // Soak runs more rounds of the same.
+    const char* soak = std::getenv("TESSERA_SOAK");
+    for (int round = 0; round < (soak != nullptr ? 100 : 8); ++round) {
+      World again =
+          World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
+      for (const Group& group : again.make_groups(requests)) {
+        RANK_EXPECT(!group.is_member() || reduced_rank(world, group) == sum_of_ranks(group));
+      }
+      again.close();
+    }
+  });
+}
+
+TEST(World, CloseAndConnectAgainFiftyTimes) {
+  run_ranks(2, [](World& world) {
+    for (int round = 0; round < 50; ++round) {
+      World again =
+          World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
+      RANK_EXPECT(reduced_rank(world, again.group()) == 1);
+      const Group late = again.group();
+      again.close();
+      if (round > 0) continue;
+      bool refused = false;
+      try {
+        (void)reduced_rank(world, late);
+      } catch (const Error&) {
+        refused = true;
+      }
+      RANK_EXPECT(refused) << "a group of a closed world";
+    }
+  });
+}
+
+TEST(World, ADroppedWorkPoisonsTheGroupAndSaysSo) {
+  run_ranks(2, [](World& world) {
+    const Group group = world.group({{0}, {1}}, {.name = "dropped", .lane = Lane::kP2p});
+    { const Work dropped = all_reduce(at::ones({1}), group); }
+    std::string message;
+    try {
+      barrier(group);
+    } catch (const CommError& error) {
+      message = error.what();
+    }
+    RANK_EXPECT(message.find("all_reduce #1 was dropped without wait()") != std::string::npos)
+        << message;
+    barrier(world.group());
+  });
+}
+
+TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
+  run_ranks(2, [](World& world) {
+    const Group group = world.group({{0}, {1}}, {.name = "slow", .lane = Lane::kControl});
+    barrier(group);
+    group.set_timeout(std::chrono::milliseconds(300));
+    std::string message;
+    if (world.rank().value == 0) {
+      try {
+        barrier(group);
+      } catch (const CommError& error) {
+        message = error.what();
+      }
+      RANK_EXPECT(message.find("barrier #2 of group slow after") != std::string::npos) << message;
+    }
+    barrier(world.group());
+    RANK_EXPECT(true);
+  });
+}
+
+// Every TCP socket on which this process listens is on loopback.
+TEST(World, OneHostListensOnLoopbackAlone) {
+  run_ranks(2, [](World& world) {
+    barrier(world.group());
+    const auto listed = testkit::run(concat("ss -Hltnp | grep 'pid=", getpid(), ",'"));
+    RANK_EXPECT(!listed.out.empty()) << "Gloo listens somewhere";
+    for (const auto line : split(listed.out, '\n')) {
+      if (line.empty()) continue;
+      const bool loopback = line.find("127.0.0.1:") != std::string_view::npos ||
+                            line.find("[::1]:") != std::string_view::npos;
+      RANK_EXPECT(loopback) << line;
+    }
+    barrier(world.group());
+  });
+}
+
+TEST(World, OfOneOpensNoSocket) {
+  const World world = World::connect(LaunchInfo{}, {.backend = Backend::kGloo});
+  EXPECT_EQ(reduced_rank(world, world.group()), 0);
+  EXPECT_EQ(testkit::run(concat("ss -Htnap | grep 'pid=", getpid(), ",'")).out, "");
+}
+
+TEST(World, FakeOnesHaveTheRightShapes) {
+  World world = World::fake({3}, 8);
+  const Group group = world.group();
+  EXPECT_EQ(group.rank(), GroupRank{3});
+  EXPECT_EQ(all_gather(at::ones({2, 3}), group, 1).wait().sizes(), (std::vector<int64_t>{2, 24}));
+  EXPECT_EQ(reduce_scatter(at::ones({16, 3}), group).wait().sizes(), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(all_reduce(at::ones({5}), group).wait().numel(), 5);
+  EXPECT_EQ(gather(at::ones({5}), {3}, group).wait_all().size(), 8U);
+  barrier(group);
+  EXPECT_THROW(World::fake({8}, 8), ConfigError);
+  world.close();
+}
+
+TEST(World, ErrorsBeforeAnythingIsSent) {
+  const LaunchInfo client{.launcher = "test",
+                          .rank = 1,
+                          .world_size = 2,
+                          .local_rank = 1,
+                          .local_world_size = 2,
+                          .master_port = 1};
+  EXPECT_THROW(World::connect(
+                   client, {.backend = Backend::kGloo, .timeout = std::chrono::milliseconds(500)}),
+               CommError)
+      << "no master answers at port 1";
+  EXPECT_THROW(World::connect(LaunchInfo{}, {.timeout = std::chrono::milliseconds(0)}),
+               ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "tests/testkit/ranks.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/testkit/spawn.h"
+
+namespace tessera::testkit {
+namespace {
+
+constexpr std::chrono::seconds kWorldTimeout{60};
+constexpr const char* kMarker = "TESSERA_TEST_RANK";
+
+int64_t num_checks = 0;
+
+void run_as_rank(int64_t world_size, const std::function<void(World&)>& body) {
+  World world = World::connect({.backend = Backend::kGloo, .timeout = kWorldTimeout});
+  ASSERT_EQ(world.size(), world_size);
+  body(world);
+  EXPECT_GT(num_checks, 0) << "rank " << world.rank().value << " checked nothing";
+  if (!testing::Test::HasFailure()) world.close();
+}
+
+}  // namespace
+
+bool checked(bool condition) {
+  ++num_checks;
+  return condition;
+}
+
+int64_t rank_of_test() {
+  const char* rank = std::getenv("RANK");
+  return rank == nullptr ? 0 : std::atoll(rank);
+}
+
+void run_ranks(int64_t world_size, const std::function<void(World&)>& body) {
+  if (std::getenv(kMarker) != nullptr) {
+    run_as_rank(world_size, body);
+    return;
+  }
+  const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string filter =
+      std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
+  const std::vector<RankEnd> ends = spawn_ranks(world_size, {filter}, {{kMarker, "1"}});
+  const bool all_well = std::ranges::all_of(ends, &RankEnd::succeeded);
+  for (size_t rank = 0; rank < ends.size() && !all_well; ++rank) {
+    ADD_FAILURE() << "rank " << rank << " ended with status " << ends[rank].status << ":\n"
+                  << ends[rank].output;
+  }
+}
+
+}  // namespace tessera::testkit
