@@ -11,7 +11,7 @@ core   | header CLI/CLI.hpp           | libcli11-dev       | CLI11
 tests  | header gtest/gtest.h         | libgtest-dev       | GoogleTest
 tests  | header rapidcheck.h          | librapidcheck-dev  | RapidCheck
 tests  | python ensurepip             | python3-venv       | Python 3 with venv
-tests  | command mpirun               | openmpi-bin        | Open MPI's mpirun
+tests  | command mpirun               | openmpi-bin        | mpirun of Open MPI
 tests  | command ss                   | iproute2           | ss
 bench  | header benchmark/benchmark.h | libbenchmark-dev   | google-benchmark
 python | python ensurepip             | python3-venv       | Python 3 with venv
