@@ -79,12 +79,17 @@ build_everything() {
   unlock_build
 }
 
+# --peer compares the communication as well, and that needs torch.
 run_benchmarks() {
   lock_build
   need core bench
-  configure_core TESSERA_BENCH=ON
+  if [[ ${1-} == --peer ]]; then
+    need_peer
+    configure_torch TESSERA_BENCH=ON
+  else
+    configure_core TESSERA_BENCH=ON
+  fi
   compile release bench/all tessera
-  [[ ${1-} != --peer ]] || need_peer
   unlock_build
   "$root/bench/run" "$@"
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -76,6 +78,22 @@ std::string store_host(const LaunchInfo& launch) {
   return launch.one_host() && !launch.agent_store ? "127.0.0.1" : launch.master_addr;
 }
 
+// Waits until somebody listens there. A store's client that is refused sleeps for up to half a
+// second before it tries again; ranks of one host start within milliseconds of each other, so
+// shorter pauses pay.
+void wait_for_listener(const std::string& host, int64_t port, std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kLongestPause{50};
+  const AddressList list = resolve(host, port, SOCK_STREAM);
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::chrono::milliseconds pause{1};
+  while (std::chrono::steady_clock::now() < deadline) {
+    const Socket probe(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(probe.get(), list->ai_addr, list->ai_addrlen) == 0) return;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
                                            std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -87,6 +105,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
   if (options.isServer) {
     options.masterListenFd = listen_at(host, launch.master_port).release();
     options.useLibUV = false;  // The libuv server does not take over a listening socket.
+  } else if (launch.one_host() && !launch.agent_store) {
+    wait_for_listener(host, launch.master_port,
+                      timeout);  // On loopback a connection is accepted or refused at once.
   }
   try {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
