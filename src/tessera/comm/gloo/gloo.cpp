@@ -14,8 +14,8 @@ class GlooEngine : public Engine {
 
   c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) override {
     auto options = c10d::ProcessGroupGloo::Options::create(request.timeout);
-    options->threads =
-        1;  // What may run side by side has a lane, and thereby a communicator, of its own.
+    // What may run side by side has a lane, and thereby a communicator, of its own.
+    options->threads = 1;
     options->devices = {device_};  // One listener and one event loop for all communicators.
     return c10::make_intrusive<c10d::ProcessGroupGloo>(request.store, request.rank, request.size,
                                                        options);
