@@ -1,7 +1,6 @@
 #include "cli/parse.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iostream>
 
 #include "tessera/base/check.h"
@@ -26,20 +25,18 @@ std::string explain_extra(const CLI::App& app) {
   return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
 }
 
-int64_t to_integer(const std::string& flag, const std::string& text) {
-  int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  TSR_CHECK(error == std::errc() && stopped == end, flag, " '", text,
+int64_t integer_of(const std::string& flag, const std::string& text) {
+  const auto value = to_integer(text);
+  TSR_CHECK(value.has_value(), flag, " '", text,
             "' is not a whole number of 64 bits; write digits alone, e.g. ", flag, " 64");
-  return value;
+  return *value;
 }
 
 }  // namespace
 
 void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
                  const std::string& help) {
-  const auto store = [flag, &value](const std::string& text) { value = to_integer(flag, text); };
+  const auto store = [flag, &value](const std::string& text) { value = integer_of(flag, text); };
   app.add_option_function<std::string>(flag, store, help)->type_name("N");
 }
 

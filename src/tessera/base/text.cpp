@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <numeric>
 
 namespace tessera {
@@ -58,6 +59,13 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
   const auto found = nearest(word, candidates);
   return found ? concat("; did you mean '", *found, "'?") : "";
+}
+
+std::optional<int64_t> to_integer(std::string_view text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stopped == end ? std::optional(value) : std::nullopt;
 }
 
 std::string with_thousands(int64_t number) {

@@ -41,6 +41,9 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 /// "; did you mean 'x'?" for the nearest candidate, otherwise "".
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
+/// The whole text as a decimal number of 64 bits; nothing where it is anything else.
+std::optional<int64_t> to_integer(std::string_view text);
+
 /// 1048576 as "1,048,576".
 std::string with_thousands(int64_t number);
 

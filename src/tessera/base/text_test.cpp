@@ -38,6 +38,14 @@ TEST(Text, ThousandsAreGrouped) {
   EXPECT_EQ(with_thousands(-1000), "-1,000");
 }
 
+TEST(Text, IntegersAreWholeTexts) {
+  EXPECT_EQ(to_integer("64"), 64);
+  EXPECT_EQ(to_integer("-3"), -3);
+  for (const char* text : {"", " 8", "8 ", "+8", "8x", "1.5", "99999999999999999999"}) {
+    EXPECT_EQ(to_integer(text), std::nullopt) << text;
+  }
+}
+
 TEST(Text, LowerCase) {
   EXPECT_EQ(to_lower("TP-cP"), "tp-cp");
 }

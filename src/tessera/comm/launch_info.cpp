@@ -1,7 +1,6 @@
 #include "tessera/comm/launch_info.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "tessera/base/check.h"
@@ -24,10 +23,8 @@ class Reader {
   std::optional<int64_t> number(const std::string& name) const {
     const auto value = text(name);
     if (!value) return std::nullopt;
-    int64_t parsed = 0;
-    const char* const end = value->data() + value->size();
-    const auto [stopped, error] = std::from_chars(value->data(), end, parsed);
-    TSR_CHECK(error == std::errc() && stopped == end && parsed >= 0, name, "='", *value,
+    const auto parsed = to_integer(*value);
+    TSR_CHECK(parsed && *parsed >= 0, name, "='", *value,
               "' is not a whole number from 0; set it to digits alone");
     return parsed;
   }

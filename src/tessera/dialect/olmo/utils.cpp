@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 
 #include "tessera/base/check.h"
@@ -25,11 +24,9 @@ void set_if_unset(const std::string& name, const std::string& value) {
 }
 
 int64_t number(const char* name, const std::string& text) {
-  int64_t value = 0;
-  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  TSR_CHECK(error == std::errc() && stopped == text.data() + text.size(), name, "='", text,
-            "' is not a whole number; set it to digits alone");
-  return value;
+  const auto value = to_integer(text);
+  TSR_CHECK(value.has_value(), name, "='", text, "' is not a whole number; set it to digits alone");
+  return *value;
 }
 
 // Empty counts as not set.
