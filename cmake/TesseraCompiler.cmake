@@ -24,6 +24,9 @@ function(tessera_own_code target)
     target_compile_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TESSERA_SANITIZE MATCHES "thread")
+      target_compile_options(${target} PRIVATE -Wno-tsan)  # LibTorch's headers have fences, of which g++ warns.
+    endif()
   endif()
   if(TESSERA_FUZZ)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)  # Coverage for the fuzzers.
