@@ -23,14 +23,10 @@ Operation begin(const char* name, const Group& group) {
   operation->group = group.name();
   operation->timeout = group.state().timeout();
   if (group.size() == 1) return operation;
-  group.state().connect();
+  operation->engine = &group.state().connect();
   operation->communicator = group.state().communicator();
   operation->sequence = operation->communicator->next_sequence();
   return operation;
-}
-
-c10d::Backend& backend_of(const Group& group) {
-  return group.state().connect();
 }
 
 bool sends(const Operation& operation) {
@@ -101,8 +97,8 @@ at::Tensor reducible(const at::Tensor& tensor) {
 }
 
 // Gloo has no average: the sum is divided when it is there.
-bool divides_itself(ReduceOp op, const Group& group) {
-  return op == ReduceOp::kAvg && group.backend() == Backend::kGloo;
+int64_t divisor_of(ReduceOp op, const Group& group) {
+  return op == ReduceOp::kAvg && group.backend() == Backend::kGloo ? group.size() : 1;
 }
 
 // ---- Shapes
@@ -158,6 +154,22 @@ int64_t numel_of(const Sizes& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies{});
 }
 
+// Every rank's `mine`, one after the other, into `all`.
+void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
+  operation.kept = {mine};
+  if (mine.numel() == 0) return;
+  at::Tensor output = bytes_of(all);
+  at::Tensor input = bytes_of(mine);
+  operation.handles.push_back(operation.engine->_allgather_base(output, input));
+}
+
+// What the engine left in `wire` becomes the tensor's; `divisor` is 1 unless the sum is an average.
+void write_back(const at::Tensor& wire, const at::Tensor& tensor, int64_t divisor) {
+  const at::NoGradGuard no_grad;
+  if (divisor != 1) wire.div_(divisor);
+  if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
+}
+
 }  // namespace
 
 Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op) {
@@ -169,11 +181,9 @@ Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op) {
   c10d::AllreduceOptions options;
   options.reduceOp = wire_reduce;
   Tensors inputs{wire};
-  operation->handles.push_back(backend_of(group).allreduce(inputs, options));
-  operation->finish = [tensor, wire, divide = divides_itself(op, group), size = group.size()] {
-    const at::NoGradGuard no_grad;
-    if (divide) wire.div_(size);
-    if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
+  operation->handles.push_back(operation->engine->allreduce(inputs, options));
+  operation->finish = [tensor, wire, divisor = divisor_of(op, group)] {
+    write_back(wire, tensor, divisor);
   };
   return done(std::move(operation), {tensor});
 }
@@ -190,15 +200,14 @@ Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group, ReduceO
   options.reduceOp = wire_reduce;
   options.rootRank = root;
   Tensors inputs{wire};
-  operation->handles.push_back(backend_of(group).reduce(inputs, options));
-  const bool keep = group.rank() == dst;
-  operation->finish = [tensor, wire, keep, divide = divides_itself(op, group),
-                       size = group.size()] {
-    const at::NoGradGuard no_grad;
-    if (!keep) return;
-    if (divide) wire.div_(size);
-    if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
-  };
+  operation->handles.push_back(operation->engine->reduce(inputs, options));
+  if (group.rank() == dst) {
+    operation->finish = [tensor, wire, divisor = divisor_of(op, group)] {
+      write_back(wire, tensor, divisor);
+    };
+  } else {
+    operation->kept = {wire};
+  }
   return done(std::move(operation), {tensor});
 }
 
@@ -214,7 +223,7 @@ Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   Tensors inputs{bytes_of(dense)};
-  operation->handles.push_back(backend_of(group).broadcast(inputs, options));
+  operation->handles.push_back(operation->engine->broadcast(inputs, options));
   operation->finish = [tensor, dense] {
     if (dense.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(dense);
   };
@@ -231,13 +240,8 @@ Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
   Sizes shape{group.size()};
   shape.insert(shape.end(), dense.sizes().begin(), dense.sizes().end());
   const at::Tensor all = at::empty(shape, dense.options());
-  if (dense.numel() > 0) {
-    at::Tensor output = bytes_of(all);
-    at::Tensor input = bytes_of(dense);
-    operation->handles.push_back(backend_of(group)._allgather_base(output, input));
-  }
+  start_all_gather(*operation, all, dense);
   auto* const raw = operation.get();
-  operation->kept = {dense};
   operation->finish = [raw, all, along] {
     const at::Tensor joined = all.movedim(0, along);  // …, rank, dim, …
     raw->results = {joined.flatten(along, along + 1)};
@@ -247,10 +251,7 @@ Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
 
 Work all_gather_uneven(const at::Tensor& tensor, const Group& group) {
   check_tensor(tensor, group, "all_gather");
-  if (group.size() == 1) {
-    (void)group.rank();
-    return done(begin("all_gather", group), {tensor.detach()});
-  }
+  if (group.size() == 1) return done(begin("all_gather", group), {tensor.detach()});
   const std::vector<Sizes> shapes = exchange_shapes(tensor, group);
   int64_t largest = 0;
   for (const Sizes& shape : shapes) largest = std::max(largest, numel_of(shape));
@@ -259,11 +260,8 @@ Work all_gather_uneven(const at::Tensor& tensor, const Group& group) {
   padded.narrow(0, 0, tensor.numel()).copy_(tensor.detach().reshape({-1}));
   Operation operation = begin("all_gather", group);
   const at::Tensor all = at::empty({group.size(), padded.numel()}, padded.options());
-  at::Tensor output = bytes_of(all);
-  at::Tensor input = bytes_of(padded);
-  operation->handles.push_back(backend_of(group)._allgather_base(output, input));
+  start_all_gather(*operation, all, padded);
   auto* const raw = operation.get();
-  operation->kept = {padded};
   operation->finish = [raw, all, shapes] {
     for (size_t rank = 0; rank < shapes.size(); ++rank) {
       const at::Tensor row = all[static_cast<int64_t>(rank)];
@@ -300,14 +298,14 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op, i
   c10d::ReduceScatterOptions options;
   options.reduceOp = wire_reduce;
   if (output.numel() > 0) {
-    operation->handles.push_back(backend_of(group)._reduce_scatter_base(output, input, options));
+    operation->handles.push_back(operation->engine->_reduce_scatter_base(output, input, options));
   }
   const int64_t mine = pieces[static_cast<size_t>(group.rank().value)];
   auto* const raw = operation.get();
   operation->kept = {input};
   operation->finish = [raw, output, along, mine, dtype = tensor.scalar_type(),
-                       divide = divides_itself(op, group), size = group.size()] {
-    if (divide) output.div_(size);
+                       divisor = divisor_of(op, group)] {
+    if (divisor != 1) output.div_(divisor);
     raw->results = {output.narrow(0, 0, mine).to(dtype).movedim(0, along).contiguous()};
   };
   return Work(std::move(operation));
@@ -345,7 +343,7 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
   at::Tensor output = bytes_of(result);
   at::Tensor input = bytes_of(dense);
   operation->handles.push_back(
-      backend_of(group).alltoall_base(output, input, receive_bytes, send_bytes));
+      operation->engine->alltoall_base(output, input, receive_bytes, send_bytes));
   operation->kept = {dense};
   return done(std::move(operation), {result});
 }
@@ -368,7 +366,7 @@ Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
   c10d::GatherOptions options;
   options.rootRank = root;
   Tensors inputs{bytes_of(dense)};
-  operation->handles.push_back(backend_of(group).gather(outputs, inputs, options));
+  operation->handles.push_back(operation->engine->gather(outputs, inputs, options));
   operation->kept = {dense};
   return done(std::move(operation), std::move(results));
 }
@@ -398,7 +396,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Grou
   c10d::ScatterOptions options;
   options.rootRank = root;
   Tensors outputs{bytes_of(dense)};
-  operation->handles.push_back(backend_of(group).scatter(outputs, inputs, options));
+  operation->handles.push_back(operation->engine->scatter(outputs, inputs, options));
   operation->finish = [tensor, dense] { tensor.detach().copy_(dense); };
   return done(std::move(operation), {tensor});
 }
@@ -426,14 +424,14 @@ Work batch_send_recv(std::span<const P2p> operations, const Group& group) {
   Tensors results;
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;
   const bool coalesce = group.backend() == Backend::kNccl && operations.size() > 1;
-  if (coalesce) backend_of(group).startCoalescing();
+  if (coalesce) operation->engine->startCoalescing();
   for (const P2p& one : operations) {
     const at::Tensor dense = one.tensor->detach().contiguous();
     Tensors wire{bytes_of(dense)};
     const int peer = static_cast<int>(one.peer.value);
     const bool is_send = one.kind == P2p::Kind::kSend;
-    auto handle = is_send ? backend_of(group).send(wire, peer, one.tag)
-                          : backend_of(group).recv(wire, peer, one.tag);
+    auto handle = is_send ? operation->engine->send(wire, peer, one.tag)
+                          : operation->engine->recv(wire, peer, one.tag);
     if (!coalesce) operation->handles.push_back(std::move(handle));
     operation->kept.push_back(dense);
     results.push_back(*one.tensor);
@@ -441,7 +439,7 @@ Work batch_send_recv(std::span<const P2p> operations, const Group& group) {
       copy_back.emplace_back(*one.tensor, dense);
     }
   }
-  if (coalesce) operation->handles.push_back(backend_of(group).endCoalescing());
+  if (coalesce) operation->handles.push_back(operation->engine->endCoalescing());
   operation->finish = [copy_back] {
     for (const auto& [to, from] : copy_back) to.detach().copy_(from);
   };
@@ -466,10 +464,10 @@ Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   c10d::AllreduceOptions options;
   options.reduceOp = wire_op(op, joined, group);
   Tensors inputs{wire};
-  operation->handles.push_back(backend_of(group).allreduce(inputs, options));
-  operation->finish = [results, wire, divide = divides_itself(op, group), size = group.size()] {
+  operation->handles.push_back(operation->engine->allreduce(inputs, options));
+  operation->finish = [results, wire, divisor = divisor_of(op, group)] {
     const at::NoGradGuard no_grad;
-    if (divide) wire.div_(size);
+    if (divisor != 1) wire.div_(divisor);
     int64_t at = 0;
     for (const at::Tensor& tensor : results) {
       tensor.detach().copy_(wire.narrow(0, at, tensor.numel()).view(tensor.sizes()));
@@ -491,11 +489,10 @@ Work all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   }
   Operation operation = begin("all_gather_coalesced", group);
   if (!sends(operation)) return done(std::move(operation), {tensors.begin(), tensors.end()});
-  at::Tensor input = at::cat(rows);
-  at::Tensor all = at::empty({group.size() * input.numel()}, input.options());
-  operation->handles.push_back(backend_of(group)._allgather_base(all, input));
+  const at::Tensor input = at::cat(rows);
+  const at::Tensor all = at::empty({group.size() * input.numel()}, input.options());
+  start_all_gather(*operation, all, input);
   auto* const raw = operation.get();
-  operation->kept = {input};
   const Tensors originals(tensors.begin(), tensors.end());
   operation->finish = [raw, all, originals, rows, dims, size = group.size()] {
     const at::Tensor table = all.view({size, -1});
@@ -533,13 +530,13 @@ Work reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& 
   at::Tensor output = at::empty({joined.size(1)}, input.options());
   c10d::ReduceScatterOptions options;
   options.reduceOp = wire_op(op, joined, group);
-  operation->handles.push_back(backend_of(group)._reduce_scatter_base(output, input, options));
+  operation->handles.push_back(operation->engine->_reduce_scatter_base(output, input, options));
   auto* const raw = operation.get();
   operation->kept = {input};
   const Tensors originals(tensors.begin(), tensors.end());
-  operation->finish = [raw, output, originals, divide = divides_itself(op, group),
+  operation->finish = [raw, output, originals, divisor = divisor_of(op, group),
                        size = group.size()] {
-    if (divide) output.div_(size);
+    if (divisor != 1) output.div_(divisor);
     int64_t at = 0;
     for (const at::Tensor& like : originals) {
       Sizes shape = like.sizes().vec();
@@ -554,7 +551,7 @@ Work reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& 
 
 void barrier(const Group& group) {
   Operation operation = begin("barrier", group);
-  if (sends(operation)) operation->handles.push_back(backend_of(group).barrier());
+  if (sends(operation)) operation->handles.push_back(operation->engine->barrier());
   (void)Work(std::move(operation)).wait();
 }
 

@@ -20,6 +20,7 @@ struct PendingOperation {
   std::string group;
   uint64_t sequence = 0;
   std::shared_ptr<Communicator> communicator;  // Null where nothing is sent.
+  c10d::Backend* engine = nullptr;             // The communicator's, looked up once.
   std::chrono::milliseconds timeout{};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
