@@ -50,28 +50,6 @@ void send_together(PendingOperation& operation, const std::vector<Message>& mess
   };
 }
 
-// Checked mode: a header goes ahead of each message, and the receiver takes only what it expects.
-void send_compared(PendingOperation& operation, const std::vector<Message>& messages) {
-  c10d::Backend& comparing = operation.group.state().comparing()->connect();
-  Tensors headers;
-  for (const Message& message : messages) {
-    headers.push_back(header_of(message.dense));
-    operation.start([&] { return start(comparing, message, headers.back()); });
-    if (!message.is_send()) continue;
-    operation.start([&] { return start(*operation.engine, message, bytes_of(message.dense)); });
-  }
-  operation.finish = [&operation, messages, headers] {
-    for (size_t i = 0; i < messages.size(); ++i) {
-      const Message& message = messages[i];
-      if (message.is_send()) continue;
-      compare_header(headers[i], message.dense, message.what.peer, operation);
-      operation.start([&] { return start(*operation.engine, message, bytes_of(message.dense)); });
-      operation.wait_for(*operation.handles.back());
-      message.write_back();
-    }
-  };
-}
-
 }  // namespace
 
 Work send(const at::Tensor& tensor, GroupRank dst, const Group& group, int tag) {
@@ -95,11 +73,7 @@ Work batch_send_recv(std::span<const P2p> operations, const Group& group) {
     messages.push_back({one, *one.tensor, one.tensor->detach().contiguous()});
     results.push_back(*one.tensor);
   }
-  if (group.state().comparing()) {
-    send_compared(*operation, messages);
-  } else {
-    send_together(*operation, messages);
-  }
+  send_together(*operation, messages);
   return done(std::move(operation), std::move(results));
 }
 

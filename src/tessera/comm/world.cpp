@@ -111,6 +111,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   TSR_CHECK(options.timeout.count() > 0, "a timeout of ", options.timeout.count(),
             " ms is not positive; choose at least 1 ms");
   const Environment environment = process_environment();
+  const bool checked = wants_checks(environment);
+  const auto patience = Patience::of(launch.world_size, silence_of(options, environment));
   report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
@@ -122,9 +124,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
     state->address = local_address(launch, environment);
     const auto [store, watch_store, job] = meet(launch, start_timeout);
     state->store = store;
-    state->checked = wants_checks(environment);
+    state->checked = checked;
     state->recorder = Recorder::make(launch, job);
-    const auto patience = Patience::of(launch.world_size, silence_of(options, environment));
     state->watch = Watch::start(watch_store, launch, state->recorder, patience);
     meet_all(*state, "start", start_timeout);
   }

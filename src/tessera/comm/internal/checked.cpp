@@ -14,8 +14,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kHeaderLength = 256;  // Room for a dtype and some twenty dimensions.
-
 /// A call as the other ranks see it.
 struct Fingerprint {
   std::string text;  // What must be equal: "all_reduce #17 (Float [4, 8], sum)".
@@ -132,25 +130,28 @@ void compare_calls(const Call& call, const PendingOperation& operation) {
   throw CommError(message);
 }
 
-at::Tensor header_of(const at::Tensor& tensor) {
-  const std::string text = text_of(tensor).substr(0, kHeaderLength - 1);
-  at::Tensor header = at::zeros({kHeaderLength}, at::kByte);
-  std::copy(text.begin(), text.end(), header.data_ptr<uint8_t>());
-  return header;
-}
-
-void compare_header(const at::Tensor& header, const at::Tensor& tensor, GroupRank sender,
-                    const PendingOperation& operation) {
-  const std::string sent(reinterpret_cast<const char*>(header.data_ptr<uint8_t>()));
-  const std::string wanted = text_of(tensor);
-  if (sent == wanted) return;
+void compare_ends(const P2p& message, const PendingOperation& operation) {
   const Group& group = operation.group;
-  const std::string message =
-      concat("a message in group ", group.name(), " does not fit: rank ", group.global_rank(sender),
-             " sent ", sent, ", but rank ", group.global_rank(group.rank()), " expects ", wanted);
-  report_error(message);
-  if (group.state().world().watch) (void)group.state().world().watch->publish(message);
-  throw CommError(message);
+  const bool is_send = message.kind == P2p::Kind::kSend;
+  const GlobalRank self = group.global_rank(group.rank());
+  const GlobalRank peer = group.global_rank(message.peer);
+  const auto number = operation.communicator->next_compared(message.peer, message.tag, is_send);
+  const std::string key = concat("message/", group.state().key(), "/", is_send ? self : peer, ">",
+                                 is_send ? peer : self, "/", message.tag, "/", number);
+  // The first end leaves its word, the second reads it.
+  c10d::Store& store = *group.state().world().store;
+  const std::string mine =
+      concat("rank ", self, is_send ? " sends " : " expects ", text_of(*message.tensor));
+  const std::string theirs = store.compareSet(key, std::string(), mine);
+  if (theirs == mine) return;
+  store.deleteKey(key);
+  if (theirs.ends_with(concat("s ", text_of(*message.tensor)))) return;
+  const std::string failure =
+      concat("the ends of a message in group ", group.name(), " differ: ", is_send ? mine : theirs,
+             ", but ", is_send ? theirs : mine);
+  operation.communicator->poison(failure);
+  report_error(failure);
+  throw CommError(group.state().world().watch->publish(failure));
 }
 
 }  // namespace tessera

@@ -1,9 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <string>
-
 #include "tessera/comm/internal/operation.h"
 
 namespace tessera {
@@ -13,11 +9,8 @@ namespace tessera {
 /// what.
 void compare_calls(const Call& call, const PendingOperation& operation);
 
-/// What goes ahead of a message in checked mode, and what the receiver says of it: a row of bytes
-/// of one length.
-at::Tensor header_of(const at::Tensor& tensor);
-/// Throws CommError, and tells all ranks, where the sender's header does not fit the tensor.
-void compare_header(const at::Tensor& header, const at::Tensor& tensor, GroupRank sender,
-                    const PendingOperation& operation);
+/// The same for one message, by its two ends alone and without waiting: whoever comes second
+/// compares, throws where they differ, and tells all ranks.
+void compare_ends(const P2p& message, const PendingOperation& operation);
 
 }  // namespace tessera

@@ -95,6 +95,7 @@ Operation begin_p2p(std::span<const P2p> messages, const Group& group) {
                              .p2p = P2pEnds{is_send, group.rank().value, message.peer.value},
                              .timeout = group.state().timeout(),
                              .inputs = {message.tensor, 1}}));
+    if (group.state().comparing()) compare_ends(message, *operation);
   }
   return operation;
 }

@@ -84,6 +84,11 @@ uint64_t Communicator::next_p2p(GroupRank peer, bool is_send) {
   return ++(is_send ? sent_ : received_)[static_cast<size_t>(peer.value)];
 }
 
+uint64_t Communicator::next_compared(GroupRank peer, int tag, bool is_send) {
+  const std::lock_guard lock(mutex_);
+  return ++compared_[{peer.value, tag, is_send}];
+}
+
 std::optional<uint64_t> Communicator::record(const RecordedCall& call) {
   if (!recorder_) return std::nullopt;
   return recorder_->scheduled(recorded_, call);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tessera/comm/internal/engine.h"
@@ -33,6 +34,8 @@ class Communicator {
   uint64_t next_sequence() { return ++sequence_; }
   uint64_t sequence() const { return sequence_; }
   uint64_t next_p2p(GroupRank peer, bool is_send);
+  /// Messages with the same tag, for checked mode: those are the ones that meet in order.
+  uint64_t next_compared(GroupRank peer, int tag, bool is_send);
 
   /// The record's number; nothing where nothing is recorded.
   std::optional<uint64_t> record(const RecordedCall& call);
@@ -53,6 +56,7 @@ class Communicator {
   std::atomic<uint64_t> sequence_ = 0;
   std::vector<uint64_t> sent_;      // By group rank.
   std::vector<uint64_t> received_;  // The same.
+  std::map<std::tuple<int64_t, int, bool>, uint64_t> compared_;
   const std::shared_ptr<Recorder> recorder_;
   const std::shared_ptr<RecordedGroup> recorded_;
 };
