@@ -15,6 +15,7 @@ namespace tessera::testkit {
 class FlightRun {
  public:
   enum class End { kCompleted, kPending };
+  using Tensors = std::vector<FlightTensor>;
 
   explicit FlightRun(int64_t world) {
     for (int64_t rank = 0; rank < world; ++rank) {
@@ -37,23 +38,29 @@ class FlightRun {
     }
   }
 
-  /// A collective of the group in which these ranks take part, each with its next number. A tensor
-  /// without dtype is none.
+  /// A collective of the group in which these ranks take part, each with its next number.
   void collective(const std::string& desc, const std::string& name, const std::vector<int64_t>& on,
-                  const FlightTensor& tensor, End end = End::kCompleted) {
+                  const Tensors& inputs, const Tensors& outputs, End end = End::kCompleted) {
     now_ns_ += kStep;
-    const std::vector<FlightTensor> tensors(tensor.dtype.empty() ? 0 : 1, tensor);
     for (const int64_t rank : on) {
       FlightGroup& group = group_of(rank, desc);
-      FlightEntry entry{.group_id = group.id,
-                        .collective_seq_id = ++group.last_enqueued,
-                        .profiling_name = "gloo:" + name,
-                        .inputs = tensors,
-                        .outputs = tensors};
+      const FlightEntry entry{.group_id = group.id,
+                              .collective_seq_id = ++group.last_enqueued,
+                              .profiling_name = "gloo:" + name,
+                              .inputs = inputs,
+                              .outputs = outputs};
       group.last_started = group.last_enqueued;
       if (end == End::kCompleted) group.last_completed = group.last_enqueued;
       add(rank, entry, end);
     }
+  }
+  /// One that works in place.
+  void collective(const std::string& desc, const std::string& name, const std::vector<int64_t>& on,
+                  const FlightTensor& tensor, End end = End::kCompleted) {
+    collective(desc, name, on, {tensor}, {tensor}, end);
+  }
+  void barrier(const std::string& desc, const std::vector<int64_t>& on, End end = End::kCompleted) {
+    collective(desc, "barrier", on, Tensors{}, Tensors{}, end);
   }
 
   /// One side of a message; `peer` is a global rank, too.
@@ -68,6 +75,12 @@ class FlightRun {
     now_ns_ += kStep;
     const auto [to, from] = group_ranks(desc, rank, peer);
     add_message(rank, desc, concat("recv ", to, "<-", from), {}, {tensor}, end);
+  }
+
+  /// Forgets the rank's oldest operations, as a recorder does that keeps no more.
+  void keep_last(int64_t rank, size_t count) {
+    std::vector<FlightEntry>& entries = dump_of(rank).entries;
+    entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(count));
   }
 
   std::vector<FlightDump> dumps() const {
@@ -92,8 +105,8 @@ class FlightRun {
             std::ranges::find(ranks, GlobalRank{peer}) - ranks.begin()};
   }
 
-  void add_message(int64_t rank, const std::string& desc, const std::string& name,
-                   std::vector<FlightTensor> inputs, std::vector<FlightTensor> outputs, End end) {
+  void add_message(int64_t rank, const std::string& desc, const std::string& name, Tensors inputs,
+                   Tensors outputs, End end) {
     const FlightGroup& group = group_of(rank, desc);
     add(rank,
         {.group_id = group.id,
@@ -108,7 +121,7 @@ class FlightRun {
 
   void add(int64_t rank, FlightEntry entry, End end) {
     FlightDump& dump = dump_of(rank);
-    entry.record_id = static_cast<int64_t>(dump.entries.size());
+    entry.record_id = dump.entries.empty() ? 0 : dump.entries.back().record_id + 1;
     entry.op_id = entry.record_id + 1;
     entry.timeout_ms = 60'000;
     entry.time_created_ns = now_ns_;

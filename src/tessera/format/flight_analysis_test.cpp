@@ -18,7 +18,7 @@ FlightRun world_of_four() {
   FlightRun run(4);
   run.add_group("world", {0, 1, 2, 3});
   run.add_group("dp", {0, 1, 2, 3});
-  run.collective("world", "barrier", {0, 1, 2, 3}, {});
+  run.barrier("world", {0, 1, 2, 3});
   run.collective("dp", "all_reduce", {0, 1, 2, 3}, kGrad);
   return run;
 }
@@ -39,8 +39,8 @@ TEST(FlightAnalysis, AGoodRunShowsNothing) {
 
 TEST(FlightAnalysis, FindsTheRankBehind) {
   FlightRun run = world_of_four();
-  run.collective("world", "barrier", {0, 1, 3}, {});
-  run.collective("world", "barrier", {2}, {}, kPending);
+  run.barrier("world", {0, 1, 3});
+  run.barrier("world", {2}, kPending);
   run.collective("dp", "all_reduce", {0, 1, 3}, kGrad, kPending);
   const FlightAnalysis analysis = analyse_flight(run.dumps());
   ASSERT_EQ(analysis.behind.size(), 1U);
@@ -115,9 +115,8 @@ TEST(FlightAnalysis, RanksWithoutADumpAreNamedAndSuspected) {
 TEST(FlightAnalysis, OldEntriesThatWereDroppedAreNoLag) {
   FlightRun run = world_of_four();
   run.collective("dp", "all_reduce", {0, 1, 2, 3}, kGrad, kPending);
-  std::vector<FlightDump> dumps = run.dumps();
-  dumps[1].entries.clear();
-  const FlightAnalysis analysis = analyse_flight(dumps);
+  run.keep_last(1, 0);
+  const FlightAnalysis analysis = analyse_flight(run.dumps());
   EXPECT_TRUE(analysis.behind.empty());
   EXPECT_EQ(analysis.together.size(), 1U);
 }
