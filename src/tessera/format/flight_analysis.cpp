@@ -187,7 +187,7 @@ FlightAnalysis analyse_flight(std::span<const FlightDump> dumps) {
   for (const FlightDump& dump : dumps) by_rank[dump.rank] = &dump;
   for (const auto& [rank, dump] : by_rank) {
     analysis.world_size = dump->world_size;
-    analysis.ranks.push_back({rank, dump->host, place_of(*dump)});
+    analysis.ranks.push_back({rank, dump->host, dump->reason, place_of(*dump)});
   }
   for (int64_t rank = 0; rank < analysis.world_size; ++rank) {
     if (!by_rank.contains({rank})) analysis.missing.push_back({rank});

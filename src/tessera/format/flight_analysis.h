@@ -34,6 +34,7 @@ struct FlightPlace {
 struct FlightRank {
   GlobalRank rank = {};
   std::string host = {};
+  std::string reason = {};                          // Why it wrote its dump.
   std::optional<FlightPlace> place = std::nullopt;  // Nothing where it did no operation.
 };
 

@@ -25,10 +25,6 @@ Common common_of(const std::string& operation) {
   return {};
 }
 
-std::string text_of(const FlightTensor& tensor, bool shapes) {
-  return shapes ? concat(tensor.dtype, "[", join(tensor.sizes, ", "), "]") : tensor.dtype;
-}
-
 std::string shortened(const std::vector<std::string>& parts) {
   constexpr size_t kMost = 4;
   if (parts.size() <= kMost) return join(parts, " ");
@@ -45,7 +41,7 @@ Side side_of(const FlightGroup& group, const FlightEntry& entry) {
   const Common common = common_of(name);
   std::vector<std::string> parts;
   for (const FlightTensor& tensor : common.outputs ? entry.outputs : entry.inputs) {
-    parts.push_back(text_of(tensor, common.shapes));
+    parts.push_back(common.shapes ? to_string(tensor) : tensor.dtype);
   }
   if (!common.shapes) {
     std::ranges::sort(parts);

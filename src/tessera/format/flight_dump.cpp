@@ -97,6 +97,10 @@ const char* to_string(FlightState state) {
   return "";
 }
 
+std::string to_string(const FlightTensor& tensor) {
+  return concat(tensor.dtype, "[", join(tensor.sizes, ", "), "]");
+}
+
 std::string to_json(const FlightDump& dump) {
   const Json head{{"version", dump.version},
                   {"rank", dump.rank.value},

@@ -30,6 +30,9 @@ struct FlightTensor {
   friend bool operator==(const FlightTensor&, const FlightTensor&) = default;
 };
 
+/// "Float[1024, 8]".
+std::string to_string(const FlightTensor& tensor);
+
 /// A communicator that this rank is a member of.
 struct FlightGroup {
   int64_t id = 0;         // Of this process alone; entries point to their group by it.
@@ -99,7 +102,8 @@ std::string to_json(const FlightDump& dump);
 /// Bytes; a thousand operations take less than one MB, of many tensors each some ten.
 inline constexpr size_t kLargestFlightDump = size_t{64} << 20;
 
-/// Reads what to_json wrote. DataError names `origin` (the file), the field and what was expected;
+/// Reads what to_json wrote; control characters in texts become spaces, since people see these on
+/// terminals. DataError names `origin` (the file), the field and what was expected;
 /// no input, however hostile, does worse.
 FlightDump parse_flight_dump(std::string_view text, std::string_view origin);
 

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDeepest = 8;  // Levels; a dump has five.
-constexpr int64_t kLargestWorld = 1 << 24;
+constexpr int64_t kLargestWorld = 1 << 20;
 
 Json parse_json(std::string_view text, std::string_view origin) {
   const auto watch_depth = [&](int depth, Json::parse_event_t, const Json&) {
@@ -29,6 +29,17 @@ Json parse_json(std::string_view text, std::string_view origin) {
                            place == nullptr ? "" : concat(" near byte ", place->byte),
                            "; was the file cut off, or is it no dump?"));
   }
+}
+
+// C0, DEL and, in UTF-8, C1: a dump must not steer the terminal of who reads it.
+std::string without_controls(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1 = byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (byte < 0x20 || byte == 0x7F || c1) text[i] = ' ';
+    if (c1) text[i + 1] = ' ';
+  }
+  return text;
 }
 
 /// One value of the document, which knows its way from the root for messages.
@@ -62,7 +73,7 @@ class Field {
 
   std::string text() const {
     if (!value_.is_string()) refuse("text");
-    return value_.get<std::string>();
+    return without_controls(value_.get<std::string>());
   }
 
   bool boolean() const {

@@ -153,6 +153,12 @@ TEST(FlightDump, TextThatIsNoUtf8IsMarked) {
   EXPECT_EQ(json::parse(to_json(dump))["host"], "node\xEF\xBF\xBD");
 }
 
+TEST(FlightDump, TextsCannotSteerATerminal) {
+  FlightDump dump = example();
+  dump.reason = "error:\n\x1b[2J\xC2\x9B\x7F§ü";
+  EXPECT_EQ(parse_flight_dump(to_json(dump), "here").reason, "error:  [2J   §ü");
+}
+
 TEST(FlightDump, EntriesAndGroupsBelongTogether) {
   FlightDump lost = example();
   lost.entries[0].group_id = 7;
