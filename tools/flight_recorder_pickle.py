@@ -29,6 +29,13 @@ class BadInput(Exception):
     """Something that the caller has to change."""
 
 
+def has_forgotten(dump):
+    """Whether the rank did operations that are no longer in its dump."""
+    if dump["entries"]:
+        return dump["entries"][0]["record_id"] > 0
+    return any(status["last_enqueued_collective"] > 0 for status in dump["pg_status"].values())
+
+
 def load(path):
     try:
         with open(path, encoding="utf-8") as file:
@@ -38,10 +45,8 @@ def load(path):
         for entry in dump["entries"]:
             entry["ranks"] = dump["pg_config"][entry["process_group"][0]]["ranks"]
             entry["backend"], _, entry["operation"] = entry["profiling_name"].partition(":")
-        entries, statuses = dump["entries"], dump["pg_status"].values()
-        # Operations before the oldest entry; without entries, whether there were any.
-        dump["forgets"] = entries[0]["record_id"] if entries else max((s["last_enqueued_collective"] for s in statuses), default=0)
         dump["rank"], dump["job"], dump["restart"], dump["world_size"]  # Asked for by later steps.
+        dump["forgets"] = has_forgotten(dump)
         return dump
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
@@ -108,7 +113,7 @@ def common_start(run):
     """Of each group the number from which on every rank still has its operations."""
     start, messages = Counter(), last_messages(run)
     for rank, dump in run.items():
-        if dump["forgets"] == 0:
+        if not dump["forgets"]:
             continue
         oldest = {group: number + 1 for group, number in messages.items() if rank in group[1]}
         for name, group in dump["pg_config"].items():
