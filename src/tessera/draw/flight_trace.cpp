@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tessera/base/text.h"
+#include "tessera/draw/rank_text.h"
 #include "tessera/draw/trace_json.h"
 #include "tessera/format/flight_meeting.h"
 
@@ -92,7 +93,7 @@ class FlightTrace {
                               {"inputs", tensors_text(entry.inputs)},
                               {"outputs", tensors_text(entry.outputs)},
                               {"group", group.name},
-                              {"ranks", join(group.ranks, ",")},
+                              {"ranks", short_list(group.ranks)},
                               {"record", std::to_string(entry.record_id)}}});
   }
 

@@ -134,11 +134,9 @@ FlightLag lag_of(GlobalRank rank, std::span<const FlightWait> waits) {
 // Sorts the waits into those for a rank that is free to come, those in a circle, and those for
 // nobody.
 void explain(std::vector<FlightWait> waits, FlightAnalysis& analysis) {
-  std::ranges::stable_partition(waits, [](const FlightWait& wait) { return !wait.absent.empty(); });
-  const auto alone =
-      std::ranges::find_if(waits, [](const auto& wait) { return wait.absent.empty(); });
-  analysis.together.assign(alone, waits.end());
-  waits.erase(alone, waits.end());
+  std::ranges::copy_if(waits, std::back_inserter(analysis.together),
+                       [](const FlightWait& wait) { return wait.absent.empty(); });
+  std::erase_if(waits, [](const FlightWait& wait) { return wait.absent.empty(); });
   Ranks waiting;
   Ranks awaited;
   for (const FlightWait& wait : waits) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "tessera/base/text.h"
 
@@ -45,8 +44,7 @@ Side side_of(const FlightGroup& group, const FlightEntry& entry) {
   }
   if (!common.shapes) {
     std::ranges::sort(parts);
-    const auto repeated = std::ranges::unique(parts);
-    parts.erase(repeated.begin(), repeated.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   }
   // A send and its recv have different names, but the same tensor.
   return {concat(entry.is_p2p ? "" : name, " ", join(parts, " ")),

@@ -114,7 +114,7 @@ class Field {
 
   std::string path() const {
     if (parent_ == nullptr) return "the dump";
-    const std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
+    std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
     if (parent_->parent_ == nullptr) return step;
     return concat(parent_->path(), index_ ? "" : ".", step);
   }

@@ -23,10 +23,8 @@ std::optional<std::pair<GroupRank, GroupRank>> ranks_around(std::string_view tex
   if (at == std::string_view::npos) return std::nullopt;
   const auto left = to_integer(text.substr(0, at));
   const auto right = to_integer(text.substr(at + arrow.size()));
-  const auto exists = [&](const std::optional<int64_t>& rank) {
-    return rank && *rank >= 0 && *rank < static_cast<int64_t>(size);
-  };
-  if (!exists(left) || !exists(right)) return std::nullopt;
+  const auto exists = [&](int64_t rank) { return rank >= 0 && rank < static_cast<int64_t>(size); };
+  if (!left || !right || !exists(*left) || !exists(*right)) return std::nullopt;
   return std::pair{GroupRank{*left}, GroupRank{*right}};
 }
 
@@ -83,22 +81,24 @@ RankGroup FlightMeeting::members() const {
 
 std::vector<FlightMeeting> flight_meetings(std::span<const FlightDump> dumps) {
   // Groups of one name differ by their ranks: every pipeline stage has a "dp".
-  using Key = std::tuple<std::string, RankGroup, std::optional<FlightMessage>>;
-  std::map<Key, std::map<int64_t, FlightMeeting>> found;
+  std::map<std::pair<std::string, RankGroup>, size_t> groups;
+  std::map<std::tuple<size_t, std::optional<FlightMessage>, int64_t>, FlightMeeting> found;
   for (const FlightDump& dump : dumps) {
+    std::map<int64_t, size_t> number;  // Of the group that this rank knows under an id.
+    for (const FlightGroup& group : dump.groups) {
+      number[group.id] = groups.insert({{group.name, group.ranks}, groups.size()}).first->second;
+    }
     for (const FlightEntry& entry : dump.entries) {
       const FlightGroup& group = group_of(dump, entry);
       const auto message = message_of(group, entry);
       if (entry.is_p2p && !message) continue;  // Nobody can say whom it meets.
-      FlightMeeting& meeting = found[{group.name, group.ranks, message}][sequence_of(entry)];
+      FlightMeeting& meeting = found[{number[group.id], message, sequence_of(entry)}];
       if (meeting.seats.empty()) meeting = {&group, message, sequence_of(entry)};
       meeting.seats.push_back({&dump, &entry});
     }
   }
   std::vector<FlightMeeting> meetings;
-  for (auto& [key, by_number] : found) {
-    for (auto& [number, meeting] : by_number) meetings.push_back(std::move(meeting));
-  }
+  for (auto& [key, meeting] : found) meetings.push_back(std::move(meeting));
   return meetings;
 }
 
