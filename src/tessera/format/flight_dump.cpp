@@ -1,9 +1,9 @@
 #include "tessera/format/flight_dump.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/format/flight_meeting.h"
 
 namespace tessera {
 namespace {
@@ -55,12 +55,10 @@ Json dtypes_of(const std::vector<FlightTensor>& tensors) {
 }
 
 Json entry_of(const FlightEntry& entry, const FlightDump& dump) {
-  const auto group = std::ranges::find(dump.groups, entry.group_id, &FlightGroup::id);
-  TSR_ASSERT(group != dump.groups.end(), "entry ", entry.record_id, " is of group ", entry.group_id,
-             ", which the dump lacks");
+  const FlightGroup& group = group_of(dump, entry);
   return {{"record_id", entry.record_id},
           {"pg_id", entry.group_id},
-          {"process_group", Json::array({group->name, group->desc})},
+          {"process_group", Json::array({group.name, group.desc})},
           {"collective_seq_id", entry.collective_seq_id},
           {"p2p_seq_id", entry.p2p_seq_id},
           {"op_id", entry.op_id},
@@ -97,6 +95,10 @@ const char* to_string(FlightState state) {
   }
   TSR_ASSERT(false, "a value of FlightState has no name");
   return "";
+}
+
+std::string to_string(const FlightTensor& tensor) {
+  return concat(tensor.dtype, "[", join(tensor.sizes, ", "), "]");
 }
 
 std::string to_json(const FlightDump& dump) {

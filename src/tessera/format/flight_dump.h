@@ -30,6 +30,9 @@ struct FlightTensor {
   friend bool operator==(const FlightTensor&, const FlightTensor&) = default;
 };
 
+/// "Float[1024, 8]".
+std::string to_string(const FlightTensor& tensor);
+
 /// A communicator that this rank is a member of.
 struct FlightGroup {
   int64_t id = 0;         // Of this process alone; entries point to their group by it.
@@ -83,11 +86,11 @@ struct FlightDump {
   int64_t world_size = 1;
   std::string host = {};
   int64_t pid = 0;
-  std::string job = {};     // Equal on all ranks of a run, different between runs.
-  int64_t restart = 0;      // How often the job was started again before.
-  std::string reason = {};  // Why it was written: "SIGUSR1", "error: …".
-  int64_t created_ns = 0;   // When, as FlightEntry's times.
-  std::vector<FlightGroup> groups = {};
+  std::string job = {};                   // Equal on all ranks of a run, different between runs.
+  int64_t restart = 0;                    // How often the job was started again before.
+  std::string reason = {};                // Why it was written: "SIGUSR1", "error: …".
+  int64_t created_ns = 0;                 // When, as FlightEntry's times.
+  std::vector<FlightGroup> groups = {};   // By id.
   std::vector<FlightEntry> entries = {};  // By record_id; each has its group in `groups`.
 
   friend bool operator==(const FlightDump&, const FlightDump&) = default;
@@ -95,5 +98,13 @@ struct FlightDump {
 
 /// The dump as a JSON document that ends in a newline. Text that is no UTF-8 gets marks instead.
 std::string to_json(const FlightDump& dump);
+
+/// Bytes; a thousand operations take less than one MB, of many tensors each some ten.
+inline constexpr size_t kLargestFlightDump = size_t{64} << 20;
+
+/// Reads what to_json wrote; control characters in texts become spaces, since people see these on
+/// terminals. DataError names `origin` (the file), the field and what was expected;
+/// no input, however hostile, does worse.
+FlightDump parse_flight_dump(std::string_view text, std::string_view origin);
 
 }  // namespace tessera
