@@ -1,9 +1,7 @@
 #include "tests/testkit/spawn.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tessera/launch/socket.h"
+
 extern char** environ;
 
 namespace tessera::testkit {
@@ -24,33 +24,7 @@ namespace {
 constexpr std::chrono::seconds kTestTimeout{
     240};  // Eight ranks on two cores, sanitized, with room to spare.
 
-// Holds a port without listening, so that nobody else is given it before rank 0 listens there.
-class PortReservation {
- public:
-  PortReservation() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no port could be reserved");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~PortReservation() { ::close(socket_); }
-  PortReservation(const PortReservation&) = delete;
-  PortReservation& operator=(const PortReservation&) = delete;
-  int port() const { return port_; }
-
- private:
-  int socket_;
-  int port_ = 0;
-};
-
-std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int port,
+std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_t port,
                                         const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -139,7 +113,7 @@ std::vector<RankEnd> spawn_ranks(int64_t world_size, const std::vector<std::stri
                                  const std::map<std::string, std::string>& variables) {
   std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const PortReservation port;
+  const PortReservation port("127.0.0.1");
   std::vector<Rank> ranks;
   for (int64_t rank = 0; rank < world_size; ++rank) {
     ranks.push_back(start(arguments, environment_of(rank, world_size, port.port(), variables),

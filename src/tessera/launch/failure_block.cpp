@@ -99,7 +99,8 @@ std::string next_step(const Verdict& verdict, Failure::Kind kind) {
   if (!verdict.healthy) {
     return "No restart: it failed before all ranks had met, and would fail again.";
   }
-  return concat("No restart is left: all ", verdict.max_restarts, " were used.");
+  return concat("No restart is left: ", verdict.max_restarts, " of ", verdict.max_restarts,
+                " used.");
 }
 
 std::string end_text(const RankEnd& end, double grace_seconds) {
