@@ -168,7 +168,8 @@ TEST(Run, AReaderThatDoesNotReadHoldsNothingUp) {
 }
 
 TEST(Run, AReaderThatIsGoneEndsTheJob) {
-  Background shell({"/bin/bash", "-c", concat(TESSERA_PROGRAM, " run -- yes | head -n 1; exit ${PIPESTATUS[0]}")});
+  Background shell({"/bin/bash", "-c",
+                    concat(TESSERA_PROGRAM, " run -- yes | head -n 1; exit ${PIPESTATUS[0]}")});
   const Finished finished = shell.finish();
   EXPECT_EQ(finished.out, "[0] y\n");
   EXPECT_EQ(finished.code, 128 + SIGPIPE);
@@ -190,11 +191,8 @@ TEST(Run, LogsGoToFiles) {
   EXPECT_TRUE(has(finished.err, "│ err 1")) << finished.err;
   EXPECT_TRUE(has(finished.err, "logs: " + attempt)) << finished.err;
   EXPECT_FALSE(has(finished.err, "[1]")) << finished.err;
-  EXPECT_EQ(read(run({"--log-dir", folder.path()}, "echo $TESSERA_TRACE_DIR",
-                     {{"TESSERA_TRACE_DIR", "/traces"}})
-                     .out +
-                 attempt + "/rank_0.out"),
-            "/traces\n");
+  run({"--log-dir", folder.path()}, "echo $TESSERA_TRACE_DIR", {{"TESSERA_TRACE_DIR", "/traces"}});
+  EXPECT_EQ(read(attempt + "/rank_0.out"), "/traces\n");
 }
 
 // --- Failures ---

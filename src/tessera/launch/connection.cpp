@@ -59,6 +59,7 @@ void Connection::finish() {
 }
 
 Clock::time_point Connection::deadline() const {
+  if (ended_ || !messages_.empty()) return Clock::now();
   return std::min(pinged_ + kPingInterval, heard_ + kLongestSilence);
 }
 

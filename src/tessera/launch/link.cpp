@@ -129,7 +129,9 @@ CoordinatorLink::CoordinatorLink(const LaunchOptions& options, EventLoop& loop,
           [this](Coordinator::Peer peer, const Message& message) {
             if (peer == 0) return deliver(message);
             const auto found = connections_.find(peer);
-            if (found != connections_.end()) found->second->send(message);
+            if (found == connections_.end()) return;
+            found->second->send(message);
+            if (std::holds_alternative<RefuseMessage>(message)) found->second->finish();
           },
           [this] { return new_master(); }, Clock::now()) {
   if (listener_) loop_.watch(listener_->get(), POLLIN, [this] { accept(); });
@@ -142,6 +144,7 @@ CoordinatorLink::~CoordinatorLink() {
 
 void CoordinatorLink::send(const Message& message, Clock::time_point now) {
   coordinator_.receive(0, message, now);
+  if (coordinator_.is_healthy()) reservation_.reset();
 }
 
 // Strangers may connect as well; those who do not join are few and do not stay.
@@ -193,8 +196,10 @@ Clock::time_point CoordinatorLink::deadline() const {
 
 void CoordinatorLink::finish() {
   const auto deadline = Clock::now() + kFarewell;
-  const auto is_open = [](const auto& entry) { return !entry.second->ended(); };
-  while (Clock::now() < deadline && std::ranges::any_of(connections_, is_open)) {
+  const auto is_waited_for = [&](const auto& entry) {
+    return coordinator_.is_member(entry.first) && !entry.second->ended();
+  };
+  while (Clock::now() < deadline && std::ranges::any_of(connections_, is_waited_for)) {
     for (auto& [peer, connection] : connections_) {
       connection->finish();
       static_cast<void>(connection->take());
