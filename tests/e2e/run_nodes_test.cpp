@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 
 #include "tessera/base/text.h"
@@ -18,7 +19,6 @@ namespace {
 using testkit::Background;
 using testkit::Finished;
 using Words = std::vector<std::string>;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTellHealth = "echo >&$TESSERA_HEALTH_FD; ";
 constexpr const char* kWait = "exec sleep 1000";
@@ -142,16 +142,22 @@ TEST_F(RunNodes, AFailureStopsAllAndIsNamedByAll) {
 }
 
 TEST_F(RunNodes, AllNodesRestartTogether) {
-  const std::string script =
-      concat("echo restart $TORCHELASTIC_RESTART_COUNT node $GROUP_RANK; ", kTellHealth,
-             "[[ $TORCHELASTIC_RESTART_COUNT == 1 ]] && exit 0; [[ $RANK == 1 ]] && { sleep 0.5; "
-             "exit 9; }; ",
-             kWait);
+  const std::string go = concat(testing::TempDir(), "restart-together-", getpid());
+  const std::string script = concat(
+      "echo restart $TORCHELASTIC_RESTART_COUNT node $GROUP_RANK port $MASTER_PORT; ", kTellHealth,
+      "[[ $TORCHELASTIC_RESTART_COUNT == 1 ]] && exit 0; ", "[[ $RANK == 1 ]] && { until [[ -e ",
+      go, " ]]; do sleep 0.01; done; exit 9; }; ", kWait);
   const Launcher first = start({"--max-restarts", "1", "--node-rank", "0"}, script);
   const Launcher second = start({"--max-restarts", "1", "--node-rank", "1"}, script);
+  first->await("port");
+  await_healthy(*first);
+  std::ofstream(go).put('\n');
   expect_both(*first, *second, 0);
-  EXPECT_EQ(first->seen().out, "[0] restart 0 node 0\n[0] restart 1 node 0\n");
-  EXPECT_EQ(second->seen().out, "[1] restart 0 node 1\n[1] restart 1 node 1\n");
+  std::remove(go.c_str());
+  for (const char* restart : {"0", "1"}) {
+    EXPECT_TRUE(has(first->seen().out, concat("[0] restart ", restart, " node 0 port")));
+    EXPECT_TRUE(has(second->seen().out, concat("[1] restart ", restart, " node 1 port")));
+  }
 }
 
 TEST_F(RunNodes, NoRestartWhereOneNodeWasNotHealthy) {

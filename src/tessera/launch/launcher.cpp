@@ -87,6 +87,7 @@ class Launcher {
  private:
   void step() {
     const auto now = Clock::now();
+    node_.step(now);  // What happened here is told before what others tell is looked at.
     link_->step(now);
     for (const Message& message : link_->take()) node_.handle(message, now);
     node_.step(now);

@@ -214,8 +214,11 @@ std::pair<std::string, int64_t> CoordinatorLink::new_master() {
   const std::string own = alone ? "127.0.0.1" : options_.rendezvous.host;
   if (address.empty()) address = own;
   if (options_.master_port != 0) return {address, options_.master_port};
-  reservation_.emplace(own);
-  return {address, reservation_->port()};
+  do {
+    reservation_.emplace(own);
+  } while (reservation_->port() == last_port_);
+  last_port_ = reservation_->port();
+  return {address, last_port_};
 }
 
 }  // namespace tessera

@@ -63,6 +63,7 @@ class CoordinatorLink : public Link {
   std::map<Coordinator::Peer, std::unique_ptr<Connection>> connections_;
   Coordinator::Peer next_peer_ = 1;
   std::optional<PortReservation> reservation_;
+  int64_t last_port_ = 0;  // A restart has another one: connections of the last may linger.
   Coordinator coordinator_;
 };
 
