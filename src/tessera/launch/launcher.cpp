@@ -69,12 +69,14 @@ class Launcher {
   }
 
   int run() {
-    while (!node_.exit_code()) {
+    while (true) {
       step();
-      if (!node_.exit_code()) loop_.wait(deadline());
+      if (const auto code = node_.exit_code()) {
+        link_->finish();
+        return *code;
+      }
+      loop_.wait(deadline());
     }
-    link_->finish();
-    return *node_.exit_code();
   }
 
   /// After the last rank: whoever reads the output is waited for.

@@ -30,11 +30,11 @@ std::vector<Message> Link::take() {
 }
 
 std::unique_ptr<Link> make_link(const LaunchOptions& options, EventLoop& loop) {
-  if (options.nnodes == 1) return std::make_unique<CoordinatorLink>(options, loop, std::nullopt);
+  if (options.nnodes == 1) return std::make_unique<CoordinatorLink>(options, loop, Descriptor());
   if (options.node_rank.value_or(0) > 0) return std::make_unique<MemberLink>(options, loop);
   std::optional<Descriptor> listener = listen_at(options.rendezvous);
   const int error = errno;
-  if (listener) return std::make_unique<CoordinatorLink>(options, loop, std::move(listener));
+  if (listener) return std::make_unique<CoordinatorLink>(options, loop, std::move(*listener));
   // Whose address it is not, or who comes second on the same host, is a member.
   const bool member = error == EADDRNOTAVAIL || error == EADDRINUSE;
   TSR_CHECK(member && !options.node_rank, "node 0 cannot listen at --rdzv-endpoint ",
@@ -68,13 +68,14 @@ void MemberLink::step(Clock::time_point now) {
     if (over_ || !connection_) return;
   }
   connection_->step(now);
-  if (connection_->ended() && welcome_) {
+  const std::optional<std::string> ended = connection_->ended();
+  if (ended && welcome_) {
     return give_up({.kind = Failure::Kind::kNodeLost,
                     .host = options_.rendezvous.host,
                     .message = concat("the launcher of node 0 at ", text_of(options_.rendezvous),
-                                      " is lost: ", *connection_->ended())});
+                                      " is lost: ", *ended)});
   }
-  if (connection_->ended()) return try_again(*connection_->ended(), now);
+  if (ended) return try_again(*ended, now);
   if (!welcome_ && now - connection_->since() > kLongestTry) try_again("no answer", now);
 }
 
@@ -119,8 +120,7 @@ void MemberLink::give_up(Failure failure) {
   deliver(EndMessage{std::move(failure)});
 }
 
-CoordinatorLink::CoordinatorLink(const LaunchOptions& options, EventLoop& loop,
-                                 std::optional<Descriptor> listener)
+CoordinatorLink::CoordinatorLink(const LaunchOptions& options, EventLoop& loop, Descriptor listener)
     : options_(options),
       loop_(loop),
       listener_(std::move(listener)),
@@ -134,12 +134,12 @@ CoordinatorLink::CoordinatorLink(const LaunchOptions& options, EventLoop& loop,
             if (std::holds_alternative<RefuseMessage>(message)) found->second->finish();
           },
           [this] { return new_master(); }, Clock::now()) {
-  if (listener_) loop_.watch(listener_->get(), POLLIN, [this] { accept(); });
+  if (listener_.is_open()) loop_.watch(listener_.get(), POLLIN, [this] { accept(); });
   coordinator_.receive(0, join_of(options, 0), Clock::now());
 }
 
 CoordinatorLink::~CoordinatorLink() {
-  if (listener_) loop_.unwatch(listener_->get());
+  if (listener_.is_open()) loop_.unwatch(listener_.get());
 }
 
 void CoordinatorLink::send(const Message& message, Clock::time_point now) {
@@ -150,7 +150,7 @@ void CoordinatorLink::send(const Message& message, Clock::time_point now) {
 // Strangers may connect as well; those who do not join are few and do not stay.
 void CoordinatorLink::accept() {
   constexpr size_t kMostStrangers = 64;
-  Descriptor socket = accept_from(*listener_);
+  Descriptor socket = accept_from(listener_);
   const size_t most = static_cast<size_t>(options_.nnodes) + kMostStrangers;
   if (!socket.is_open() || connections_.size() >= most) return;
   connections_[next_peer_++] = std::make_unique<Connection>(loop_, std::move(socket));

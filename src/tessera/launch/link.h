@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,9 +41,8 @@ class Link {
 /// For node 0, and for a job of one node: decides itself, and listens for the others.
 class CoordinatorLink : public Link {
  public:
-  /// No listener where there are no others.
-  CoordinatorLink(const LaunchOptions& options, EventLoop& loop,
-                  std::optional<Descriptor> listener);
+  /// The listener is closed where there are no others.
+  CoordinatorLink(const LaunchOptions& options, EventLoop& loop, Descriptor listener);
   ~CoordinatorLink() override;
   void send(const Message& message, Clock::time_point now) override;
   void step(Clock::time_point now) override;
@@ -59,7 +57,7 @@ class CoordinatorLink : public Link {
 
   const LaunchOptions& options_;
   EventLoop& loop_;
-  std::optional<Descriptor> listener_;
+  Descriptor listener_;
   std::map<Coordinator::Peer, std::unique_ptr<Connection>> connections_;
   Coordinator::Peer next_peer_ = 1;
   std::optional<PortReservation> reservation_;

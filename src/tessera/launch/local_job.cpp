@@ -75,9 +75,10 @@ void LocalJob::look_for_failure(Clock::time_point now) {
   if (now < *failed_at_ + kSettle && !all(ranks_, &RankProcess::has_ended)) {
     return wake_at(*failed_at_ + kSettle);
   }
-  failure_ = first_to_fail().failure();
-  failure_->node = node_;
-  failure_->host = host_name();
+  Failure failure = first_to_fail().failure();
+  failure.node = node_;
+  failure.host = host_name();
+  failure_ = std::move(failure);
 }
 
 RankProcess& LocalJob::first_to_fail() {

@@ -66,25 +66,26 @@ std::string Node::attempt_folder() const {
 
 void Node::step(Clock::time_point now) {
   if (job_) job_->step(now);
-  tell(now);
+  tell();
   if (!is_idle() || (!end_ && now < leave_at_)) return;
   const std::optional<Failure> failure = end_ ? end_->failure : interrupted_;
   if (failure && failure != shown_) show(*failure, {.healthy = told_health_});
   exit_code_ = failure ? static_cast<int>(failure->code()) : 0;
 }
 
-void Node::tell(Clock::time_point) {
+void Node::tell() {
   if (!job_) return;
   const auto once = [&](bool& told, const Message& message) {
     if (!std::exchange(told, true)) send_(message);
   };
   if (job_->is_healthy()) once(told_health_, HealthyMessage{start_.round});
-  if (job_->failure()) once(told_failure_, FailedMessage{start_.round, *job_->failure()});
+  const std::optional<Failure> failure = job_->failure();
+  if (failure) once(told_failure_, FailedMessage{start_.round, *failure});
   if (!job_->is_over()) return;
   if (stop_) {
     if (!told_stopped_) show(stop_->failure, stop_->verdict);
     once(told_stopped_, StoppedMessage{start_.round});
-  } else if (!job_->failure() && !end_ && !interrupted_) {
+  } else if (!failure && !end_ && !interrupted_) {
     once(told_done_, DoneMessage{start_.round});
   }
 }

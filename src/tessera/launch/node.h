@@ -42,7 +42,7 @@ class Node {
 
  private:
   void start(const StartMessage& start);
-  void tell(Clock::time_point now);
+  void tell();
   void show(const Failure& failure, const Verdict& verdict);
   bool is_idle() const { return !job_ || job_->is_over(); }
   std::string attempt_folder() const;

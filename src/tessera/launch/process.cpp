@@ -102,7 +102,7 @@ std::optional<std::string> find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   int error = ENOENT;
   for (const std::string_view folder : split(path == nullptr ? "/bin:/usr/bin" : path, ':')) {
-    const std::string candidate = concat(folder.empty() ? "." : folder, "/", name);
+    std::string candidate = concat(folder.empty() ? "." : folder, "/", name);
     if (is_program(candidate)) return candidate;
     if (errno == EACCES) error = EACCES;
   }

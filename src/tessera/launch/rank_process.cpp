@@ -21,6 +21,12 @@ int64_t microseconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
+std::unique_ptr<RankStream> stream(const RankSpec& spec, EventLoop& loop, Sink& sink,
+                                   std::string prefix) {
+  if (!spec.log.empty()) return nullptr;
+  return std::make_unique<RankStream>(loop, sink, std::move(prefix));
+}
+
 }  // namespace
 
 RankStream::RankStream(EventLoop& loop, Sink& sink, std::string prefix)
@@ -71,20 +77,24 @@ void RankStream::close() {
 }
 
 RankProcess::RankProcess(const RankSpec& spec, EventLoop& loop, Guard& guard, Screen& screen)
-    : spec_(spec), loop_(loop), guard_(guard) {
-  unlink(spec_.error_file.c_str());  // Of an earlier job with the same folder.
-  if (spec_.log.empty()) {
-    out_ = std::make_unique<RankStream>(loop, screen.out(), screen.out_prefix(spec.rank));
-    err_ = std::make_unique<RankStream>(loop, screen.err(), screen.err_prefix(spec.rank));
-  }
-  start();
+    : spec_(spec),
+      loop_(loop),
+      guard_(guard),
+      out_(stream(spec, loop, screen.out(), screen.out_prefix(spec.rank))),
+      err_(stream(spec, loop, screen.err(), screen.err_prefix(spec.rank))),
+      process_(start()) {
+  health_.writer.reset();
+  if (out_) out_->writer().reset();
+  if (err_) err_->writer().reset();
+  loop_.watch(health_.reader.get(), POLLIN, [this] { read_health(); });
 }
 
 RankProcess::~RankProcess() {
   loop_.unwatch(health_.reader.get());
 }
 
-void RankProcess::start() {
+Process RankProcess::start() {
+  unlink(spec_.error_file.c_str());  // Of an earlier job with the same folder.
   const Descriptor out_log = out_ ? Descriptor() : open_log(".out");
   const Descriptor err_log = err_ ? Descriptor() : open_log(".err");
   ProcessSpec process{.path = spec_.program,
@@ -95,11 +105,7 @@ void RankProcess::start() {
                       .kept = health_.writer.get(),
                       .guard = guard_.descriptor()};
   process.environment.push_back(concat("TESSERA_HEALTH_FD=", health_.writer.get()));
-  process_.emplace(process);
-  health_.writer.reset();
-  if (out_) out_->writer().reset();
-  if (err_) err_->writer().reset();
-  loop_.watch(health_.reader.get(), POLLIN, [this] { read_health(); });
+  return Process(process);
 }
 
 void RankProcess::read_health() {
@@ -115,9 +121,9 @@ Descriptor RankProcess::open_log(const char* ending) const {
 }
 
 void RankProcess::step() {
-  process_->collect();
+  process_.collect();
   if (has_ended() && !noted_) note_end();
-  if (is_group_gone() && cared_for_) guard_.remove(process_->pid());
+  if (is_group_gone() && cared_for_) guard_.remove(process_.pid());
   cared_for_ = !is_group_gone();
   if (out_) out_->step();
   if (err_) err_->step();
@@ -137,7 +143,7 @@ void RankProcess::note_end() {
 
 void RankProcess::signal(int number) {
   step();  // Who has ended by now ended by itself.
-  process_->signal(number);
+  process_.signal(number);
   sent_ = number;
 }
 
@@ -159,7 +165,7 @@ std::string RankProcess::tail_of(const RankStream* stream, const char* ending) c
 }
 
 Failure RankProcess::failure() {
-  const int status = process_->status().value_or(0);
+  const int status = process_.status().value_or(0);
   if (out_) out_->drain();
   if (err_) err_->drain();
   Failure failure{.rank = spec_.rank,

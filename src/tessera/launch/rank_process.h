@@ -69,20 +69,20 @@ class RankProcess {
   /// To its whole process group.
   void signal(int number);
 
-  bool has_ended() const { return process_->status().has_value(); }
-  bool has_failed() const { return has_ended() && *process_->status() != 0 && stopped_ == 0; }
+  bool has_ended() const { return process_.status().has_value(); }
+  bool has_failed() const { return has_ended() && *process_.status() != 0 && stopped_ == 0; }
   bool has_told_health() const { return healthy_; }
-  bool is_group_gone() const { return process_->is_group_gone(); }
+  bool is_group_gone() const { return process_.is_group_gone(); }
   bool has_open_streams() const;
   bool is_paused() const;
   void close_streams();
-  RankEnd end() const { return {spec_.rank, process_->status().value_or(SIGKILL), stopped_}; }
+  RankEnd end() const { return {spec_.rank, process_.status().value_or(SIGKILL), stopped_}; }
   /// What it failed of, and when: since 1970, by its error file where that tells.
   Failure failure();
   int64_t failed_at_us() const { return failed_at_us_; }
 
  private:
-  void start();
+  Process start();
   void read_health();
   Descriptor open_log(const char* ending) const;
   void note_end();
@@ -94,7 +94,7 @@ class RankProcess {
   std::unique_ptr<RankStream> out_;  // None where there are logs.
   std::unique_ptr<RankStream> err_;
   Pipe health_ = make_pipe();
-  std::optional<Process> process_;
+  Process process_;
   bool healthy_ = false;
   bool noted_ = false;
   bool cared_for_ = true;  // By the guard.

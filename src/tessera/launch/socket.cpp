@@ -60,7 +60,7 @@ Descriptor connect_to(const Endpoint& endpoint) {
   Descriptor descriptor = make_socket(list->ai_family, SOCK_NONBLOCK);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
   // A refusal at once is seen as one later is: by the first write.
-  static_cast<void>(connect(descriptor.get(), list->ai_addr, list->ai_addrlen));
+  [[maybe_unused]] const int result = connect(descriptor.get(), list->ai_addr, list->ai_addrlen);
   return descriptor;
 }
 
