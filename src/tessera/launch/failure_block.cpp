@@ -145,11 +145,16 @@ std::string rule(std::string_view title, size_t width) {
   return concat(start, repeat("─", width - used));
 }
 
-// Lines of the log, cut to the width.
+// Lines of the log, broken at the width.
 std::string tail_text(const Failure& failure, size_t width, ColorMode color) {
+  constexpr size_t kIndent = 6;
   std::string text;
-  for (const std::string& line : failure.tail) {
-    text += concat("    ", faint("│", color), " ", first_characters(line, width - 6), "\n");
+  for (std::string_view line : failure.tail) {
+    while (!line.empty()) {
+      const std::string_view piece = first_characters(line, width - kIndent);
+      text += concat("    ", faint("│", color), " ", piece, "\n");
+      line.remove_prefix(piece.size());
+    }
   }
   return text;
 }
@@ -161,9 +166,11 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
       std::clamp(static_cast<size_t>(std::max<int64_t>(wanted, 0)), kNarrowest, kWidest);
   const bool again = verdict.restart > 0;
   std::string text = concat(
-      bold(rule(again ? "tessera run: a failure" : "tessera run: the job failed", width), color),
+      faint(rule(again ? "tessera run: a failure" : "tessera run: the job failed", width), color),
       "\n");
-  text += indented(wrap(cause(*this), width - 2), "  ");
+  for (const std::string& line : wrap(cause(*this), width - 2)) {
+    text += concat("  ", bold(line, color), "\n");
+  }
   if (!failure.message.empty())
     text += concat("\n", indented(wrap(failure.message, width - 4), "    "));
   if (!failure.tail.empty()) {
@@ -177,7 +184,7 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
   if (!logs.empty()) text += concat("\n  logs: ", logs, "\n");
   const std::string next = next_step(verdict, failure.kind);
   if (!next.empty()) text += concat("\n", indented(wrap(next, width - 2), "  "));
-  return concat(text, bold(rule("", width), color), "\n");
+  return concat(text, faint(rule("", width), color), "\n");
 }
 
 }  // namespace tessera

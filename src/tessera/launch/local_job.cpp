@@ -71,9 +71,10 @@ void LocalJob::look_at_health(Clock::time_point now) {
 
 void LocalJob::look_for_failure(Clock::time_point now) {
   if (failure_ || kill_at_ || !any(ranks_, &RankProcess::has_failed)) return;
-  if (!failed_at_) failed_at_ = now;
-  if (now < *failed_at_ + kSettle && !all(ranks_, &RankProcess::has_ended)) {
-    return wake_at(*failed_at_ + kSettle);
+  const Clock::time_point first = failed_at_.value_or(now);
+  failed_at_ = first;
+  if (now < first + kSettle && !all(ranks_, &RankProcess::has_ended)) {
+    return wake_at(first + kSettle);
   }
   Failure failure = first_to_fail().failure();
   failure.node = node_;

@@ -70,7 +70,7 @@ class RankProcess {
   void signal(int number);
 
   bool has_ended() const { return process_.status().has_value(); }
-  bool has_failed() const { return has_ended() && *process_.status() != 0 && stopped_ == 0; }
+  bool has_failed() const { return process_.status().value_or(0) != 0 && stopped_ == 0; }
   bool has_told_health() const { return healthy_; }
   bool is_group_gone() const { return process_.is_group_gone(); }
   bool has_open_streams() const;
