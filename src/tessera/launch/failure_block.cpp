@@ -145,17 +145,23 @@ std::string rule(std::string_view title, size_t width) {
   return concat(start, repeat("─", width - used));
 }
 
-// Lines of the log, broken at the width.
-std::string tail_text(const Failure& failure, size_t width, ColorMode color) {
-  constexpr size_t kIndent = 6;
-  std::string text;
-  for (std::string_view line : failure.tail) {
-    while (!line.empty()) {
-      const std::string_view piece = first_characters(line, width - kIndent);
-      text += concat("    ", faint("│", color), " ", piece, "\n");
-      line.remove_prefix(piece.size());
+// A line of the log in lines of at most `width` characters; what fits stays as it is.
+std::vector<std::string> fitted(std::string_view line, size_t width) {
+  if (length_of(line) <= width) return {std::string(line)};
+  std::vector<std::string> lines;
+  for (const std::string& piece : wrap(line, width)) {
+    for (std::string_view rest = piece; !rest.empty();) {
+      lines.emplace_back(first_characters(rest, width));
+      rest.remove_prefix(lines.back().size());
     }
   }
+  return lines;
+}
+
+std::string tail_text(const Failure& failure, size_t width, ColorMode color) {
+  const std::string indent = concat("    ", faint("│", color), " ");
+  std::string text;
+  for (const std::string& line : failure.tail) text += indented(fitted(line, width - 6), indent);
   return text;
 }
 
