@@ -107,8 +107,8 @@ class Launcher {
   }
 
   const LaunchOptions& options_;
-  Guard guard_;  // Before the signals are taken over: it has its own.
-  Signals signals_;
+  Signals signals_;  // First: what is blocked cannot end the guard before it ignores it.
+  Guard guard_;
   EventLoop loop_;
   Screen screen_;
   std::unique_ptr<Link> link_;
