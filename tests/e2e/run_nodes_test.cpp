@@ -168,6 +168,7 @@ TEST_F(RunNodes, NoRestartWhereOneNodeWasNotHealthy) {
   expect_both(*first, *second, 9);
   EXPECT_TRUE(has(first->seen().err, "No restart: it failed before all ranks had met"))
       << first->seen().err;
+  EXPECT_FALSE(has(first->seen().err, "start again")) << first->seen().err;
 }
 
 TEST_F(RunNodes, ASignalAtOneNodeEndsAll) {

@@ -276,7 +276,7 @@ TEST(Run, WhoIgnoresSigtermIsKilledAfterTheGrace) {
 
 TEST(Run, ChildrenOfARankHaveTheGraceToo) {
   const Finished finished = run({"--nproc", "2"}, R"([[ $RANK == 1 ]] && { sleep 0.3; exit 3; }
-      (trap 'sleep 0.3; echo saved; exit' TERM; echo ready; while :; do sleep 0.02; done) & wait)");
+      (trap 'sleep 1.5; echo saved; exit' TERM; echo ready; while :; do sleep 0.02; done) & wait)");
   EXPECT_EQ(finished.code, 3);
   EXPECT_TRUE(has(finished.out, "[0] saved")) << finished.out;
 }
