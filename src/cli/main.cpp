@@ -62,7 +62,9 @@ int run(int argc, char** argv) {
   if (verb == nullptr) return explain_unknown(word);
   if (verb->program == Program::kTorch) return exec_torch(argv);
   const std::vector<std::string> arguments(argv + 2, argv + argc);
-  return word == "trace" ? run_trace(arguments) : run_ranks(arguments);
+  if (word == "run") return run_run(arguments);
+  if (word == "trace") return run_trace(arguments);
+  return run_ranks(arguments);
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "tests/testkit/spawn.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tessera/launch/socket.h"
+
 extern char** environ;
 
 namespace tessera::testkit {
@@ -26,33 +26,7 @@ constexpr std::chrono::seconds kTestTimeout{
 
 constexpr std::chrono::seconds kLastWords{8};
 
-// Holds a port without listening, so that nobody else is given it before rank 0 listens there.
-class PortReservation {
- public:
-  PortReservation() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no port could be reserved");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~PortReservation() { ::close(socket_); }
-  PortReservation(const PortReservation&) = delete;
-  PortReservation& operator=(const PortReservation&) = delete;
-  int port() const { return port_; }
-
- private:
-  int socket_;
-  int port_ = 0;
-};
-
-std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int port,
+std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_t port,
                                         const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -120,7 +94,7 @@ bool poll_until(Condition condition, std::chrono::milliseconds timeout) {
 }  // namespace
 
 struct SpawnedRanks::State {
-  PortReservation port;
+  PortReservation port{"127.0.0.1"};
   std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
   std::vector<Rank> ranks;
 

@@ -45,7 +45,7 @@ std::string error_text(std::string_view message) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = duration_cast<std::chrono::seconds>(now).count();
   const auto micros = duration_cast<std::chrono::microseconds>(now).count();
-  const nlohmann::json extra{{"py_callstack", "none: the program is C++"},
+  const nlohmann::json extra{{"py_callstack", message},  // torchrun shows this as the traceback.
                              {"timestamp", std::to_string(seconds)},
                              {"timestamp_us", std::to_string(micros)}};  // torchrun ignores it.
   const nlohmann::json error{{"message", {{"message", message}, {"extraInfo", extra}}}};

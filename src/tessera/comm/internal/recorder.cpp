@@ -9,7 +9,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/dump_signal.h"
-#include "tessera/comm/internal/host.h"
+#include "tessera/launch/socket.h"
 
 namespace tessera {
 namespace {

@@ -20,6 +20,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/engine_error.h"
+#include "tessera/launch/descriptor.h"
 
 namespace tessera {
 namespace {
@@ -28,22 +29,6 @@ struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-// A file descriptor that is closed unless it was handed on.
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
 
 AddressList resolve(const std::string& host, int64_t port, int socket_type) {
   addrinfo hints{};
@@ -57,9 +42,9 @@ AddressList resolve(const std::string& host, int64_t port, int socket_type) {
 }
 
 // A listening socket on the master's own address, not on every interface.
-Socket listen_at(const std::string& host, int64_t port) {
+Descriptor listen_at(const std::string& host, int64_t port) {
   const AddressList list = resolve(host, port, SOCK_STREAM);
-  Socket listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (bind(listener.get(), list->ai_addr, list->ai_addrlen) != 0 ||
@@ -82,7 +67,7 @@ std::string store_host(const LaunchInfo& launch) {
 
 // Whether a connection comes about within the time; a host that is gone does not even refuse it.
 bool can_connect(const addrinfo& address, std::chrono::milliseconds timeout) {
-  const Socket probe(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const Descriptor probe(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(probe.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
   if (errno != EINPROGRESS) return false;
   pollfd waiting{.fd = probe.get(), .events = POLLOUT, .revents = 0};
@@ -162,7 +147,7 @@ OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds time
 std::vector<uint8_t> random_name() {
   std::random_device random;
   std::string name;
-  for (int i = 0; i < 4; ++i) name += concat(std::hex, random());
+  for (int i = 0; i < 2; ++i) name += concat(std::hex, random());
   return {name.begin(), name.end()};
 }
 
@@ -197,7 +182,7 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
   // Connecting a datagram socket sends nothing, but picks the address that a route to the master
   // uses.
   const AddressList list = resolve(launch.master_addr, launch.master_port, SOCK_DGRAM);
-  const Socket probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Descriptor probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage name{};
   socklen_t length = sizeof(name);
   std::array<char, NI_MAXHOST> host{};

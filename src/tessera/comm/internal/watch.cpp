@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tessera/base/text.h"
-#include "tessera/comm/internal/host.h"
+#include "tessera/launch/socket.h"
 
 namespace tessera {
 namespace {
@@ -248,7 +248,10 @@ std::optional<std::string> Watch::loss_among(const std::vector<int64_t>& ranks) 
     const Seen& seen = seen_.at(rank);
     const Beat& beat = *seen.beat;
     const std::string who = describe(rank, beat);
-    if (!beat.end.empty()) return concat(who, " ", beat.end);
+    // Its launcher is to see its end before that of the ranks that miss it.
+    if (!beat.end.empty() && now - seen.since > 2 * patience_.beat) {
+      return concat(who, " ", beat.end);
+    }
     if (now - seen.since <= limit) continue;
     const std::string last = beat.operation.empty()
                                  ? "before its first operation"
