@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "tessera/base/text.h"
 #include "tessera/launch/socket.h"
@@ -61,7 +62,7 @@ void LocalJob::step(Clock::time_point now) {
 }
 
 void LocalJob::look_at_health(Clock::time_point now) {
-  if (healthy_ || kill_at_) return;
+  if (healthy_ || stopping_) return;
   // Where one rank tells, the program knows how to, and all will.
   const bool silent = !any(ranks_, &RankProcess::has_told_health);
   healthy_ = std::ranges::all_of(ranks_, is_well) ||
@@ -70,7 +71,7 @@ void LocalJob::look_at_health(Clock::time_point now) {
 }
 
 void LocalJob::look_for_failure(Clock::time_point now) {
-  if (failure_ || kill_at_ || !any(ranks_, &RankProcess::has_failed)) return;
+  if (failure_ || stopping_ || !any(ranks_, &RankProcess::has_failed)) return;
   const Clock::time_point first = failed_at_.value_or(now);
   failed_at_ = first;
   if (now < first + kSettle && !all(ranks_, &RankProcess::has_ended)) {
@@ -90,35 +91,41 @@ RankProcess& LocalJob::first_to_fail() {
   return **std::ranges::min_element(ranks_, earlier);
 }
 
+// Sends what is due, and says whether no process is left.
+bool LocalJob::look_at_processes(Clock::time_point now) {
+  if (all(ranks_, &RankProcess::is_group_gone)) return true;
+  if (all(ranks_, &RankProcess::has_ended)) stop(SIGTERM, now);  // They left some behind.
+  if (!stopping_) return false;
+  if (now >= kill_at_) kill_now(now);
+  const auto due = killed_ ? kill_at_ + kDeathTime : kill_at_;
+  wake_at(due);
+  return killed_ && now >= due;  // In the kernel, out of reach.
+}
+
 void LocalJob::look_at_end(Clock::time_point now) {
-  // Ranks may leave processes behind.
-  const bool gone = all(ranks_, &RankProcess::is_group_gone);
-  if (!gone && !kill_at_ && all(ranks_, &RankProcess::has_ended)) stop(SIGTERM, now);
-  if (kill_at_ && now >= *kill_at_ && !killed_) kill_now(now);
-  if (kill_at_ && !killed_) wake_at(*kill_at_);
-  const bool lost = killed_ && now >= *kill_at_ + kDeathTime;  // In the kernel, out of reach.
-  if (killed_ && !gone && !lost) wake_at(*kill_at_ + kDeathTime);
-  if (!gone && !lost) return;
+  if (!look_at_processes(now)) return;
   // A reader of the screen that is slow is waited for, unless all have to end.
-  const bool patient = !kill_at_ || now < *kill_at_ + kDrainTime;
-  if (!gone_at_ || (patient && any(ranks_, &RankProcess::is_paused))) gone_at_ = now;
-  if (any(ranks_, &RankProcess::has_open_streams) && now < *gone_at_ + kDrainTime) {
-    return wake_at(*gone_at_ + kDrainTime);
+  const bool patient = !stopping_ || now < kill_at_ + kDrainTime;
+  const bool wait = patient && any(ranks_, &RankProcess::is_paused);
+  const Clock::time_point since = wait ? now : gone_at_.value_or(now);
+  gone_at_ = since;
+  if (any(ranks_, &RankProcess::has_open_streams) && now < since + kDrainTime) {
+    return wake_at(since + kDrainTime);
   }
   for (const auto& rank : ranks_) rank->close_streams();
   over_ = true;
 }
 
 void LocalJob::stop(int signal, Clock::time_point now) {
-  if (kill_at_) return;
+  if (std::exchange(stopping_, true)) return;
   send(signal);
   kill_at_ = now + options_.grace;
   deadline_ = now;
 }
 
 void LocalJob::kill_now(Clock::time_point now) {
-  if (killed_) return;
-  killed_ = true;
+  if (std::exchange(killed_, true)) return;
+  stopping_ = true;
   kill_at_ = now;
   send(SIGKILL);
 }

@@ -40,6 +40,7 @@ class LocalJob {
  private:
   void look_for_failure(Clock::time_point now);
   void look_at_health(Clock::time_point now);
+  bool look_at_processes(Clock::time_point now);
   void look_at_end(Clock::time_point now);
   RankProcess& first_to_fail();
   void send(int signal);
@@ -54,8 +55,9 @@ class LocalJob {
   bool over_ = false;
   std::optional<Failure> failure_;
   std::optional<Clock::time_point> failed_at_;  // The first failure was seen.
-  std::optional<Clock::time_point> kill_at_;    // All were asked to stop.
+  bool stopping_ = false;                       // All were asked to stop.
   bool killed_ = false;
+  Clock::time_point kill_at_;                 // When they are to be killed, or were.
   std::optional<Clock::time_point> gone_at_;  // No process is left.
 };
 
