@@ -216,7 +216,7 @@ TEST(Run, TheBlockNamesTheFailureAndWhatBecameOfTheOthers) {
        {"rank 3 on host ", "ended with exit code 3", "the last lines of its stderr", "│ line 20",
         "│ line 13\n", "rank 0  stopped with SIGTERM\n",
         "rank 1  stopped with SIGTERM, ended with exit code 9\n",
-        "rank 2  ended by itself with exit code 0\n"}) {
+        "rank 2  ended with exit code 0\n"}) {
     EXPECT_TRUE(has(block, part)) << part << " is missing:\n" << block;
   }
   EXPECT_FALSE(has(block, "line 12\n")) << block;

@@ -104,7 +104,7 @@ std::string next_step(const Verdict& verdict, Failure::Kind kind) {
 }
 
 std::string end_text(const RankEnd& end, double grace_seconds) {
-  if (end.stopped == 0) return concat("ended by itself with ", status_text(end.status));
+  if (end.stopped == 0) return concat("ended with ", status_text(end.status));
   if (end.stopped != SIGKILL) {
     const bool by_signal = WIFSIGNALED(end.status) && WTERMSIG(end.status) == end.stopped;
     return concat("stopped with ", signal_name(end.stopped),
@@ -158,10 +158,23 @@ std::vector<std::string> fitted(std::string_view line, size_t width) {
   return lines;
 }
 
-std::string tail_text(const Failure& failure, size_t width, ColorMode color) {
+// The log without the lines that only repeat the message; long lines of a log are cut.
+std::vector<std::string> news_of(const Failure& failure) {
+  constexpr std::string_view kCut = "…";
+  std::vector<std::string> lines = failure.tail;
+  if (failure.message.empty()) return lines;
+  std::erase_if(lines, [&](std::string_view line) {
+    if (line.ends_with(kCut)) line.remove_suffix(kCut.size());
+    const size_t enough = std::min<size_t>(failure.message.size(), 60);
+    return line.size() >= enough && failure.message.starts_with(line);
+  });
+  return lines;
+}
+
+std::string tail_text(const std::vector<std::string>& tail, size_t width, ColorMode color) {
   const std::string indent = concat("    ", faint("│", color), " ");
   std::string text;
-  for (const std::string& line : failure.tail) text += indented(fitted(line, width - 6), indent);
+  for (const std::string& line : tail) text += indented(fitted(line, width - 6), indent);
   return text;
 }
 
@@ -177,11 +190,12 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
   for (const std::string& line : wrap(cause(*this), width - 2)) {
     text += concat("  ", bold(line, color), "\n");
   }
-  if (!failure.message.empty())
+  if (!failure.message.empty()) {
     text += concat("\n", indented(wrap(failure.message, width - 4), "    "));
-  if (!failure.tail.empty()) {
+  }
+  if (const auto tail = news_of(failure); !tail.empty()) {
     text += concat("\n  the last lines of its ", failure.tail_name, "\n",
-                   tail_text(failure, width, color));
+                   tail_text(tail, width, color));
   }
   if (!others.empty()) {
     text += concat("\n  the other ranks", nnodes > 1 ? concat(" of this node (", node, ")") : "",

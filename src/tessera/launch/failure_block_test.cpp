@@ -47,10 +47,20 @@ TEST(FailureBlock, SaysAllInOnePiece) {
                    "  the other ranks\n"
                    "    ranks 0,1  stopped with SIGTERM\n"
                    "    rank 3     killed with SIGKILL, 5 s after SIGTERM\n"
-                   "    rank 4     ended by itself with exit code 1\n"
+                   "    rank 4     ended with exit code 1\n"
                    "\n"
                    "  No restart: it failed before all ranks had met, and would fail again.\n",
                    rule(80)));
+}
+
+TEST(FailureBlock, SaysNothingTwice) {
+  FailureBlock block = sample();
+  block.failure.tail = {"loading", block.failure.message, block.failure.message.substr(0, 62) + "…",
+                        block.failure.message.substr(0, 10)};
+  const std::string text = block.to_string(80, ColorMode::kNone);
+  EXPECT_NE(text.find("    │ loading\n    │ hidden_siz\n\n"), std::string::npos) << text;
+  block.failure.tail = {block.failure.message};
+  EXPECT_EQ(block.to_string(80, ColorMode::kNone).find("the last lines"), std::string::npos);
 }
 
 TEST(FailureBlock, FitsTheWidth) {
