@@ -83,6 +83,7 @@ int run() {
   const RankGroup ranks(with.ranks().begin(), with.ranks().end());
   auto& plain_state = plain.group().state().world();
   plain_state.watch->stop("");
+  plain_state.watch = nullptr;
   plain_state.recorder = nullptr;
   const Group without = plain.group(ranks, {.lane = Lane::kReduce});  // Made after: not recorded.
 
@@ -109,8 +110,7 @@ int run() {
     std::printf("signs of life: %.3f %% of a core (rank 0, with the store)\n", 100 * share);
   }
   watched.close();
-  std::fflush(stdout);
-  std::_Exit(0);  // The world without a watch cannot be closed with the others.
+  return 0;
 }
 
 }  // namespace
