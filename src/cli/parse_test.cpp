@@ -1,6 +1,7 @@
 #include "cli/parse.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -74,7 +75,8 @@ TEST(Guarded, TurnsExceptionsIntoExitCodes) {
 }
 
 TEST(Guarded, TellsTheLauncherOfARank) {
-  const std::string file = testing::TempDir() + "guarded-error.json";
+  const std::string file =
+      testing::TempDir() + "guarded-error-" + std::to_string(getpid()) + ".json";
   std::remove(file.c_str());
   setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
   testing::internal::CaptureStderr();

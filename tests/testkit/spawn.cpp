@@ -42,6 +42,9 @@ std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
   set("OMP_NUM_THREADS", "1");
+  // LibTorch asks for the name of every address that it connects to; a name server that loses a
+  // question would cost five seconds each time.
+  set("RES_OPTIONS", "timeout:1 attempts:1");
   for (const auto& [name, value] : extra) set(name, value);
   return variables;
 }

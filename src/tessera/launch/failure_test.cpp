@@ -1,18 +1,20 @@
 #include "tessera/launch/failure.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 
+#include "tessera/base/text.h"
 #include "tessera/launch/worker.h"
 
 namespace tessera {
 namespace {
 
 std::optional<ErrorReport> report_of(const std::string& text) {
-  const std::string path = testing::TempDir() + "failure-test.json";
+  const std::string path = concat(testing::TempDir(), "failure-test-", getpid(), ".json");
   std::ofstream(path) << text;
   auto report = read_error_file(path);
   std::remove(path.c_str());
@@ -60,7 +62,7 @@ TEST(ErrorFile, OddTimesAreNoTimes) {
 }
 
 TEST(ErrorFile, WhatAWorkerWritesIsRead) {
-  const std::string path = testing::TempDir() + "failure-worker.json";
+  const std::string path = concat(testing::TempDir(), "failure-worker-", getpid(), ".json");
   std::remove(path.c_str());
   setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
   report_error("boom");

@@ -12,11 +12,12 @@ namespace tessera {
 
 /// What a back end is told about one communicator.
 struct CommunicatorRequest {
-  c10::intrusive_ptr<c10d::Store> store;  // Where its members meet; nobody else uses these keys.
+  c10::intrusive_ptr<c10d::Store> store =
+      {};  // Where its members meet; nobody else uses these keys.
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout;
-  NcclOptions nccl;
+  std::chrono::milliseconds timeout{};
+  NcclOptions nccl = {};
 };
 
 /// A back end: makes communicators. Each folder gloo/, nccl/ and fake/ has one, behind its

@@ -102,8 +102,15 @@ bool wait_for_listener(const std::string& host, int64_t port, std::chrono::milli
                          "right?"));
 }
 
-c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
-                                           std::chrono::milliseconds timeout) {
+// A store outlives worlds: another world on the same address uses it again, under a new generation.
+// So neither a port in TIME_WAIT nor an address of an earlier world can get in the way.
+struct OpenStore {
+  c10::intrusive_ptr<c10d::Store> store = {};
+  c10::intrusive_ptr<c10d::Store> watch_store = {};  // The same, by a client of its own.
+  int64_t generation = 0;
+};
+
+OpenStore open_store(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(launch.master_port);
   options.isServer = is_server(launch);
@@ -117,29 +124,19 @@ c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
     fail_to_reach(launch, timeout, "");
   }
   try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    const auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
+    return {.store = store, .watch_store = store->clone()};
   } catch (const std::exception& error) {
     fail_to_reach(launch, timeout, concat(" (", engine_words(error), ")"));
   }
 }
-
-// A store outlives worlds: another world on the same address uses it again, under a new generation.
-// So neither a port in TIME_WAIT nor an address of an earlier world can get in the way.
-struct OpenStore {
-  c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::Store> watch_store;
-  int64_t generation = 0;
-};
 
 OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
   static std::mutex mutex;
   static std::map<std::string, OpenStore> stores;
   const std::lock_guard lock(mutex);
   OpenStore& open = stores[concat(launch.master_addr, ":", launch.master_port)];
-  if (!open.store) {
-    open.store = open_store(launch, timeout);
-    open.watch_store = open.store->clone();
-  }
+  if (!open.store) open = open_store(launch, timeout);
   ++open.generation;
   return open;
 }

@@ -196,31 +196,31 @@ c10d::Backend& GroupState::connect(StoreClient client) {
 }
 
 c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
-  c10::intrusive_ptr<c10d::Store> store;
-  if (world_->store) {
-    store = client == StoreClient::kOwn ? world_->store->clone() : world_->store;
-    store = c10::make_intrusive<c10d::PrefixStore>(key_, store);
-  }
-  const CommunicatorRequest request{.store = store,
-                                    .rank = static_cast<int>(rank_->value),
-                                    .size = static_cast<int>(ranks_.size()),
-                                    .timeout = *options_.timeout,
-                                    .nccl = options_.nccl};
-  const std::shared_ptr<Engine> engine = world_->engine(options_.backend);
-  return world_->watch ? connect_watched(engine, request) : engine->create(request);
+  auto create = [engine = world_->engine(options_.backend), store = world_->store,
+                 own = client == StoreClient::kOwn, key = key_,
+                 request = CommunicatorRequest{.rank = static_cast<int>(rank_->value),
+                                               .size = static_cast<int>(ranks_.size()),
+                                               .timeout = *options_.timeout,
+                                               .nccl = options_.nccl}]() mutable {
+    if (store) {
+      request.store = c10::make_intrusive<c10d::PrefixStore>(key, own ? store->clone() : store);
+    }
+    return engine->create(request);
+  };
+  return world_->watch ? create_watched(create) : create();
 }
 
 // An engine that connects looks at nothing else, however long it takes: another thread looks on.
-c10::intrusive_ptr<c10d::Backend> GroupState::connect_watched(const std::shared_ptr<Engine>& engine,
-                                                              const CommunicatorRequest& request) {
+c10::intrusive_ptr<c10d::Backend> GroupState::create_watched(
+    std::function<c10::intrusive_ptr<c10d::Backend>()> create) {
   const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   const Waiting waiting{.what = [this] { return concat("connect of group ", name()); },
                         .members = ranks_,
-                        .timeout = request.timeout,
+                        .timeout = *options_.timeout,
                         .watch = world_->watch.get(),
                         .recorder = world_->recorder.get()};
   world_->recorder->set_place(waiting.what());
-  run_watched(waiting, [engine, request, made] { *made = engine->create(request); });
+  run_watched(waiting, [create = std::move(create), made] { *made = create(); });
   world_->recorder->set_place("");
   return *made;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -120,8 +121,8 @@ class GroupState {
 
  private:
   c10::intrusive_ptr<c10d::Backend> make_backend(StoreClient client);
-  c10::intrusive_ptr<c10d::Backend> connect_watched(const std::shared_ptr<Engine>& engine,
-                                                    const CommunicatorRequest& request);
+  c10::intrusive_ptr<c10d::Backend> create_watched(
+      std::function<c10::intrusive_ptr<c10d::Backend>()> create);
   std::shared_ptr<GroupState> make_comparing() const;
 
   std::shared_ptr<WorldState> world_;

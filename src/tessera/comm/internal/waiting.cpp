@@ -37,6 +37,7 @@ std::string cause_of(const Waiting& waiting, const Watch::Vigil& vigil, const st
   const std::string cause = vigil == nullptr ? said : cause_of(waiting, *vigil, said);
   std::string message = concat(waiting.what(), timed_out ? " timed out after " : " failed after ",
                                elapsed.count(), " ms: ", cause);
+  if (waiting.watch != nullptr) waiting.watch->note(message);
   if (waiting.recorder != nullptr) {
     const std::string path = waiting.recorder->write_dump("error: " + message);
     if (!path.empty()) message += concat(" (last operations: ", path, ")");

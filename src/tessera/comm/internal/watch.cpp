@@ -126,13 +126,18 @@ std::string Watch::publish(const std::string& failure) {
   return failure_.value_or(failure);
 }
 
+void Watch::note(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  if (noted_.empty()) noted_ = error;
+}
+
 void Watch::linger() const {
-  if (launch_.rank == 0 && !launch_.agent_store) std::this_thread::sleep_for(3 * patience_.beat);
+  if (launch_.rank == 0 && !launch_.agent_store) std::this_thread::sleep_for(2 * patience_.beat);
 }
 
 void Watch::stop(const std::string& reason) {
   std::unique_lock lock(mutex_);
-  if (!end_) end_ = reason;
+  if (!end_) end_ = reason.empty() || noted_.empty() ? reason : concat(reason, " after: ", noted_);
   changed_.notify_all();
   // A thread that hangs in a store that is gone is left behind.
   changed_.wait_for(lock, patience_.suspect, [&] { return ended_; });

@@ -74,6 +74,8 @@ class Watch {
   std::string report(const Vigil& vigil);
   /// Tells all ranks that the job has failed, unless another reason came first. Returns the first.
   std::string publish(const std::string& failure);
+  /// What went wrong on this rank; its last words tell it, should it leave without closing.
+  void note(const std::string& error);
   /// The rank that holds the store stays until the others could read why the job failed.
   void linger() const;
   /// No more signs of life. Where `reason` is not empty it is the last one, and the others count
@@ -114,6 +116,7 @@ class Watch {
   std::optional<std::string> to_publish_;
   std::optional<std::string> end_;  // Set: the thread is to end, with these last words.
   std::string store_error_;
+  std::string noted_;
   Clock::time_point answered_ = Clock::now();  // The store's last answer.
   Clock::time_point suspicious_until_{};
   bool ended_ = false;
