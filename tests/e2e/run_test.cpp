@@ -65,7 +65,9 @@ double seconds_since(Clock::time_point start) {
 
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / "run-test-XXXXXX") { mkdtemp(path_.data()); }
+  Folder() : path_(fs::temp_directory_path() / "run-test-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
+  }
   ~Folder() { fs::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
