@@ -167,7 +167,8 @@ def converted(dump, start, uneven):
         groups[name] = (desc, entry["ranks"])
         # Counted anew: the analyser takes equal numbers of different ranks for equal times.
         changed = {"record_id": len(entries), "process_group": (name, desc)}
-        changed["profiling_name"] = f"{entry['backend']}:{entry['operation']}"
+        # Analysers before PyTorch 2.13 know no other back end.
+        changed["profiling_name"] = f"nccl:{entry['operation']}"
         kept = {name: value for name, value in entry.items() if name not in ("ranks", "backend", "operation")}
         entries.append(kept | changed)
     return {

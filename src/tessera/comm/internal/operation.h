@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 
 #include <chrono>
 #include <functional>
@@ -30,7 +31,7 @@ struct PendingOperation {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
   bool handles_are_p2p = false;
-  std::vector<uint64_t> records;  // The recorder's numbers.
+  c10::SmallVector<uint64_t, 1> records;  // The recorder's numbers.
   std::vector<at::Tensor> kept;
   std::vector<at::Tensor> results;
   std::function<void()> finish;  // Runs once after all handles have ended; may fill the results.

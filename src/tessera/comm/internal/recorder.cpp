@@ -68,7 +68,7 @@ uint64_t Recorder::scheduled(const std::shared_ptr<RecordedGroup>& group,
   Slot& slot = slots_[record % kCapacity];
   slot.record = record;
   slot.name = call.name;
-  slot.group = group;
+  slot.group = group.get();
   slot.sequence = call.sequence;
   slot.p2p_sequence = call.p2p_sequence;
   slot.p2p = call.p2p;
@@ -78,17 +78,43 @@ uint64_t Recorder::scheduled(const std::shared_ptr<RecordedGroup>& group,
   slot.created_ns = now_ns();
   slot.started_ns = 0;
   slot.completed_ns = 0;
-  slot.sizes.clear();
-  slot.dims.clear();
-  slot.dtypes.clear();
-  for (const at::Tensor& input : call.inputs) {
-    slot.sizes.insert(slot.sizes.end(), input.sizes().begin(), input.sizes().end());
-    slot.dims.push_back(static_cast<size_t>(input.dim()));
-    slot.dtypes.push_back(input.scalar_type());
-  }
-  slot.output = call.output;
+  keep_shapes(call.inputs, slot);
+  slot.output = call.output ? std::make_unique<std::vector<int64_t>>(*call.output) : nullptr;
   if (!call.p2p) group->flight.last_enqueued = static_cast<int64_t>(call.sequence);
   return record;
+}
+
+void Recorder::keep_shapes(std::span<const at::Tensor> inputs, Slot& slot) {
+  Shapes& shapes = slot.shapes;
+  shapes.num_tensors = 0;
+  slot.more = nullptr;
+  size_t num_sizes = 0;
+  for (const at::Tensor& input : inputs) num_sizes += static_cast<size_t>(input.dim());
+  if (inputs.size() > Shapes::kTensors || num_sizes > Shapes::kSizes) {
+    slot.more = std::make_unique<std::vector<FlightTensor>>();
+    for (const at::Tensor& input : inputs) {
+      slot.more->push_back({input.sizes().vec(), c10::toString(input.scalar_type())});
+    }
+    return;
+  }
+  int64_t* at = shapes.sizes.data();
+  for (const at::Tensor& input : inputs) {
+    shapes.dims[shapes.num_tensors] = static_cast<uint8_t>(input.dim());
+    shapes.dtypes[shapes.num_tensors++] = input.scalar_type();
+    at = std::ranges::copy(input.sizes(), at).out;
+  }
+}
+
+std::vector<FlightTensor> Recorder::inputs_of(const Slot& slot) {
+  if (slot.more) return *slot.more;
+  std::vector<FlightTensor> inputs;
+  const int64_t* at = slot.shapes.sizes.data();
+  for (size_t i = 0; i < slot.shapes.num_tensors; ++i) {
+    const int64_t* const end = at + slot.shapes.dims[i];
+    inputs.push_back({.sizes = {at, end}, .dtype = c10::toString(slot.shapes.dtypes[i])});
+    at = end;
+  }
+  return inputs;
 }
 
 // Nothing where newer operations have taken the slot.
@@ -163,12 +189,7 @@ FlightEntry Recorder::entry_of(const Slot& slot) {
     const auto [is_send, self, peer] = *slot.p2p;
     entry.profiling_name += concat(" ", self, is_send ? "->" : "<-", peer);
   }
-  auto at = slot.sizes.begin();
-  for (size_t i = 0; i < slot.dims.size(); ++i) {
-    const auto end = at + static_cast<ptrdiff_t>(slot.dims[i]);
-    entry.inputs.push_back({.sizes = {at, end}, .dtype = c10::toString(slot.dtypes[i])});
-    at = end;
-  }
+  entry.inputs = inputs_of(slot);
   entry.outputs = entry.inputs;
   if (slot.output && !entry.inputs.empty()) {
     entry.outputs = {{.sizes = *slot.output, .dtype = entry.inputs[0].dtype}};

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -73,10 +74,20 @@ class Recorder {
   std::string write_dump(const std::string& reason) const noexcept;
 
  private:
+  // Shapes one after the other. A few fit into the slot, so that a record touches three cache
+  // lines.
+  struct Shapes {
+    static constexpr size_t kTensors = 4;
+    static constexpr size_t kSizes = 8;
+    size_t num_tensors = 0;
+    std::array<uint8_t, kTensors> dims{};
+    std::array<at::ScalarType, kTensors> dtypes{};
+    std::array<int64_t, kSizes> sizes{};
+  };
   struct Slot {
     uint64_t record = 0;
     const char* name = "";
-    std::shared_ptr<RecordedGroup> group;
+    RecordedGroup* group = nullptr;  // Kept by groups_.
     uint64_t sequence = 0;
     uint64_t p2p_sequence = 0;
     std::optional<P2pEnds> p2p;
@@ -86,16 +97,17 @@ class Recorder {
     int64_t created_ns = 0;
     int64_t started_ns = 0;
     int64_t completed_ns = 0;
-    std::vector<int64_t> sizes;  // Of all inputs, one after the other.
-    std::vector<size_t> dims;    // How many of them are whose.
-    std::vector<at::ScalarType> dtypes;
-    std::optional<std::vector<int64_t>> output;
+    Shapes shapes;
+    std::unique_ptr<std::vector<FlightTensor>> more;  // The inputs, where they are too many.
+    std::unique_ptr<std::vector<int64_t>> output;     // Its shape, where it is not the inputs'.
   };
 
   Recorder(const LaunchInfo& launch, const std::string& job) : launch_(launch), job_(job) {}
   Slot* find(uint64_t record);
   const Slot& newest(uint64_t back) const;
   static std::string place_of(const Slot& slot);
+  static void keep_shapes(std::span<const at::Tensor> inputs, Slot& slot);
+  static std::vector<FlightTensor> inputs_of(const Slot& slot);
   static FlightEntry entry_of(const Slot& slot);
 
   const LaunchInfo launch_;

@@ -83,5 +83,20 @@ TEST_F(RecorderTest, TellsShapesStatesAndGroups) {
   EXPECT_EQ(sent.state, FlightState::kScheduled);
 }
 
+TEST_F(RecorderTest, ManyAndLongShapesAreKept) {
+  const std::vector<at::Tensor> many(7, at::ones({2}));
+  const std::vector<at::Tensor> longer{at::ones({1, 1, 1, 1, 1}), at::ones({1, 1, 1, 2})};
+  recorder_->scheduled(group_, {.name = "all_reduce_coalesced", .sequence = 1, .inputs = many});
+  recorder_->scheduled(group_, {.name = "all_gather_coalesced",
+                                .sequence = 2,
+                                .inputs = longer,
+                                .output = std::vector<int64_t>{9, 2}});
+  const FlightDump dump = recorder_->dump("test");
+  EXPECT_EQ(dump.entries[0].inputs, std::vector<FlightTensor>(7, {{2}, "Float"}));
+  EXPECT_EQ(dump.entries[1].inputs,
+            (std::vector<FlightTensor>{{{1, 1, 1, 1, 1}, "Float"}, {{1, 1, 1, 2}, "Float"}}));
+  EXPECT_EQ(dump.entries[1].outputs, (std::vector<FlightTensor>{{{9, 2}, "Float"}}));
+}
+
 }  // namespace
 }  // namespace tessera
