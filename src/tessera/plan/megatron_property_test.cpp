@@ -126,7 +126,7 @@ RC_GTEST_PROP(MegatronPlanProperty, OwnGroupsComeInTheOrderOfCreation, ()) {
   for (int64_t rank = 0; rank < world; ++rank) {
     int64_t last = -1;
     for (const auto& [spec, ranks] : plan.groups_of({rank})) {
-      const int64_t index = *plan.creation_index({rank}, spec->name);
+      const int64_t index = plan.creation_index({rank}, spec->name).value_or(-1);
       RC_ASSERT(last < index);
       last = index;
     }

@@ -79,7 +79,8 @@ class Specs {
 
   // A twin of the last spec, where twins are wanted.
   void add_gloo_twin(std::string name) {
-    if (config_.create_gloo_process_groups) specs_.push_back(gloo_twin(specs_.back(), name));
+    if (config_.create_gloo_process_groups)
+      specs_.push_back(gloo_twin(specs_.back(), std::move(name)));
   }
 
   bool sharp(std::string_view group) const {

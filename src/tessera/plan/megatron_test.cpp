@@ -228,7 +228,7 @@ TEST(MegatronPlanErrors, LayoutsThatDisagreeOnPipelines) {
 }
 
 TEST(MegatronPlanErrors, StrangeRanksOfACallback) {
-  const auto with = [](std::vector<int64_t> answer) {
+  const auto with = [](const std::vector<int64_t>& answer) {
     return MegatronConfig{
         .pipeline_model_parallel_size = 2,
         .get_position_embedding_ranks = [=](const std::vector<int64_t>&) { return answer; }};
