@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "tessera/base/check.h"
@@ -189,17 +188,27 @@ bool names_unknown_group(const Json& arguments) {
   return !std::ranges::all_of(names, [](const Json& name) { return is_section(name); });
 }
 
-// What each key may say.
+bool is_known_key(const std::string& key) {
+  static const std::set<std::string> kKeys{"is_high_priority_stream", "cga_cluster_size",
+                                           "min_ctas", "max_ctas", "net_name"};
+  return kKeys.contains(key);
+}
+
+bool is_one_of(const std::string& text, const std::set<std::string>& words) {
+  return words.contains(to_lower(text));
+}
+
+// What each key may say; what is not known is another rule's.
 bool is_good_option(const std::string& key, const YAML::Node& value) {
-  static const std::map<std::string, std::regex> kForms{
-      {"is_high_priority_stream", std::regex("true|false|yes|no|on|off", std::regex::icase)},
-      {"cga_cluster_size", std::regex("[0-8]")},
-      {"min_ctas", std::regex("[1-9][0-9]*")},
-      {"max_ctas", std::regex("[1-9][0-9]*")},
-      {"net_name", std::regex("ib|socket", std::regex::icase)}};
-  const auto form = kForms.find(key);
-  return form == kForms.end() ||
-         (value.IsScalar() && std::regex_match(value.Scalar(), form->second));
+  if (!is_known_key(key)) return true;
+  if (!value.IsScalar()) return false;
+  const std::string& text = value.Scalar();
+  const int64_t number = to_integer(text).value_or(-1);
+  if (key == "is_high_priority_stream") {
+    return is_one_of(text, {"true", "false", "yes", "no", "on", "off"});
+  }
+  if (key == "net_name") return is_one_of(text, {"ib", "socket"});
+  return key == "cga_cluster_size" ? 0 <= number && number <= 8 : number >= 1;
 }
 
 bool is_good_section(const YAML::Node& section) {
@@ -210,12 +219,6 @@ bool is_good_section(const YAML::Node& section) {
   const YAML::Node least = section["min_ctas"];
   const YAML::Node most = section["max_ctas"];
   return !least || !most || least.as<int>() <= most.as<int>();
-}
-
-bool is_known_key(const std::string& key) {
-  static const std::set<std::string> kKeys{"is_high_priority_stream", "cga_cluster_size",
-                                           "min_ctas", "max_ctas", "net_name"};
-  return kKeys.contains(key);
 }
 
 // The peer looks at a section when a group uses it, and never at what it does not know.
