@@ -1,5 +1,6 @@
 #include "tessera/plan/nccl_options.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include "tessera/base/check.h"
 
@@ -79,13 +81,40 @@ NcclOptions parse_section(const std::string& name, const YAML::Node& section, YA
   return options;
 }
 
+// Lets everything pass.
+class Deaf final : public YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Anchor = YAML::anchor_t;
+  using Style = YAML::EmitterStyle::value;
+  using Text = std::string;
+
+  void OnDocumentStart(const Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark&, Anchor) override {}
+  void OnAlias(const Mark&, Anchor) override {}
+  void OnScalar(const Mark&, const Text&, Anchor, const Text&) override {}
+  void OnSequenceStart(const Mark&, const Text&, Anchor, Style) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const Mark&, const Text&, Anchor, Style) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::Load stops after the first document and drops the rest; YAML::LoadAll never ends on texts
+// such as ",a".
+bool is_one_document(const std::string& yaml) {
+  std::istringstream text(yaml);
+  YAML::Parser parser(text);
+  Deaf deaf;
+  return parser.HandleNextDocument(deaf) && !parser.HandleNextDocument(deaf);
+}
+
 NcclConfig parse_sections(const std::string& yaml, YAML::Mark& at) {
-  const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-  TSR_CHECK(documents.size() == 1 && documents[0].IsMap(),
+  const YAML::Node document = YAML::Load(yaml);
+  TSR_CHECK(document.IsMap() && is_one_document(yaml),
             "no mapping from kinds of groups to options; write lines such as "
             "'tp: {max_ctas: 16}', or name no file");
   NcclConfig config;
-  for (const auto& entry : documents[0]) {
+  for (const auto& entry : document) {
     at = entry.first.Mark();
     const std::string name = scalar("a section's name", entry.first);
     check_name("section", name, nccl_sections());

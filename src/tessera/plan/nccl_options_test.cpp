@@ -57,7 +57,7 @@ TEST(NcclConfigErrors, BrokenYamlNamesTheLine) {
 }
 
 TEST(NcclConfigErrors, WrongForms) {
-  for (const char* yaml : {"", "# only words", "- tp", "tp", "tp: {}\n---\ndp: {}\n"}) {
+  for (const char* yaml : {"", "# only words", "- tp", "tp", "tp: {}\n---\ndp: {}\n", ",tptp"}) {
     expect_refused(yaml, "x.yaml, line 1: no mapping", "'tp: {max_ctas: 16}'");
   }
   expect_refused("dp:\n", "x.yaml, line 1: section 'dp' holds no options", "min_ctas");
