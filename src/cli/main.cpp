@@ -61,7 +61,10 @@ int run(int argc, char** argv) {
   const Verb* verb = find_verb(word);
   if (verb == nullptr) return explain_unknown(word);
   if (verb->program == Program::kTorch) return exec_torch(argv);
-  return run_ranks({argv + 2, argv + argc});
+  const std::vector<std::string> arguments(argv + 2, argv + argc);
+  if (word == "run") return run_run(arguments);
+  if (word == "trace") return run_trace(arguments);
+  return run_ranks(arguments);
 }
 
 }  // namespace

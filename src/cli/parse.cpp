@@ -5,6 +5,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/base/text.h"
+#include "tessera/launch/worker.h"
 
 namespace tessera::cli {
 namespace {
@@ -30,6 +31,13 @@ int64_t integer_of(const std::string& flag, const std::string& text) {
   TSR_CHECK(value.has_value(), flag, " '", text,
             "' is not a whole number of 64 bits; write digits alone, e.g. ", flag, " 64");
   return *value;
+}
+
+// For people on stderr, for the launcher of a rank in its error file.
+int explain(const std::exception& error, int code) {
+  std::cerr << "tessera: " << error.what() << "\n";
+  report_error(error.what());
+  return code;
 }
 
 }  // namespace
@@ -65,11 +73,9 @@ int guarded(const std::function<int()>& body) {
     if (std::cout) return code;
     throw DataError("cannot write the output; is the disk full or the reader gone?");
   } catch (const ConfigError& error) {
-    std::cerr << "tessera: " << error.what() << "\n";
-    return kBadUsage;
+    return explain(error, kBadUsage);
   } catch (const std::exception& error) {
-    std::cerr << "tessera: " << error.what() << "\n";
-    return kFailed;
+    return explain(error, kFailed);
   }
 }
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
 #include "tessera/base/error.h"
 
 namespace tessera::cli {
@@ -67,6 +71,20 @@ TEST(Guarded, TurnsExceptionsIntoExitCodes) {
   EXPECT_EQ(guarded([]() -> int { throw ConfigError("tp is odd"); }), kBadUsage);
   EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "tessera: tp is odd\ntessera: no such file\n");
+}
+
+TEST(Guarded, TellsTheLauncherOfARank) {
+  const std::string file = testing::TempDir() + "guarded-error.json";
+  std::remove(file.c_str());
+  setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
+  testing::internal::GetCapturedStderr();
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  std::ifstream stream(file);
+  const std::string report((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_NE(report.find("no such file"), std::string::npos) << report;
+  std::remove(file.c_str());
 }
 
 }  // namespace

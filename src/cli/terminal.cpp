@@ -16,17 +16,17 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-ColorMode color_mode(std::string_view choice) {
+ColorMode color_mode(std::string_view choice, int descriptor) {
   const bool wanted =
-      isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+      isatty(descriptor) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
   if (choice == "never" || (choice == "auto" && !wanted)) return ColorMode::kNone;
   const std::string depth = variable("COLORTERM");
   return depth == "truecolor" || depth == "24bit" ? ColorMode::kTrueColor : ColorMode::k256;
 }
 
-int64_t terminal_width() {
+int64_t terminal_width(int descriptor) {
   winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 120;
 }
 

@@ -174,7 +174,8 @@ TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
       } catch (const CommError& error) {
         message = error.what();
       }
-      RANK_EXPECT(message.find("barrier #2 of group slow after") != std::string::npos) << message;
+      RANK_EXPECT(message.find("barrier #2 of group slow timed out after") != std::string::npos)
+          << message;
     }
     barrier(world.group());
     RANK_EXPECT(true);

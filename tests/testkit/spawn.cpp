@@ -1,9 +1,7 @@
 #include "tests/testkit/spawn.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tessera/launch/socket.h"
+
 extern char** environ;
 
 namespace tessera::testkit {
@@ -24,33 +24,9 @@ namespace {
 constexpr std::chrono::seconds kTestTimeout{
     240};  // Eight ranks on two cores, sanitized, with room to spare.
 
-// Holds a port without listening, so that nobody else is given it before rank 0 listens there.
-class PortReservation {
- public:
-  PortReservation() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      throw std::runtime_error("no port could be reserved");
-    }
-    port_ = ntohs(address.sin_port);
-  }
-  ~PortReservation() { ::close(socket_); }
-  PortReservation(const PortReservation&) = delete;
-  PortReservation& operator=(const PortReservation&) = delete;
-  int port() const { return port_; }
+constexpr std::chrono::seconds kLastWords{8};
 
- private:
-  int socket_;
-  int port_ = 0;
-};
-
-std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int port,
+std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_t port,
                                         const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -99,56 +75,110 @@ Rank start(const std::vector<std::string>& given, std::vector<std::string> varia
   return started;
 }
 
-bool succeeded(const Rank& rank) {
-  return rank.status && WIFEXITED(*rank.status) && WEXITSTATUS(*rank.status) == 0;
-}
-
-// Waits for all; after the first failure, and after the time is up, the rest is killed.
-void wait_for(std::vector<Rank>& ranks) {
-  const auto deadline = std::chrono::steady_clock::now() + kTestTimeout;
-  for (size_t ended = 0; ended < ranks.size();) {
-    ended = 0;
-    bool kill_rest = std::chrono::steady_clock::now() > deadline;
-    for (Rank& rank : ranks) {
-      int status = 0;
-      if (!rank.status && waitpid(rank.pid, &status, WNOHANG) == rank.pid) rank.status = status;
-      if (rank.status) ++ended;
-      if (rank.status && !succeeded(rank)) kill_rest = true;
-    }
-    if (ended == ranks.size()) break;
-    if (kill_rest) {
-      std::this_thread::sleep_for(
-          std::chrono::seconds(2));  // So that the others can say what they saw.
-      for (const Rank& rank : ranks) {
-        if (!rank.status) kill(rank.pid, SIGKILL);
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 std::string read(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return std::move(text).str();
 }
 
+template <typename Condition>
+bool poll_until(Condition condition, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
 }  // namespace
+
+struct SpawnedRanks::State {
+  PortReservation port{"127.0.0.1"};
+  std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
+  std::vector<Rank> ranks;
+
+  Rank& at(int64_t rank) { return ranks.at(static_cast<size_t>(rank)); }
+};
+
+SpawnedRanks::SpawnedRanks(int64_t world_size, const std::vector<std::string>& arguments,
+                           const std::map<std::string, std::string>& variables)
+    : state_(std::make_unique<State>()) {
+  if (mkdtemp(state_->folder.data()) == nullptr) {
+    throw std::runtime_error("cannot make " + state_->folder);
+  }
+  std::map<std::string, std::string> all = variables;
+  all.emplace("TESSERA_TRACE_DIR", state_->folder);
+  for (int64_t rank = 0; rank < world_size; ++rank) {
+    state_->ranks.push_back(start(arguments,
+                                  environment_of(rank, world_size, state_->port.port(), all),
+                                  state_->folder + "/rank" + std::to_string(rank)));
+  }
+}
+
+SpawnedRanks::SpawnedRanks(SpawnedRanks&&) noexcept = default;
+
+SpawnedRanks::~SpawnedRanks() {
+  if (!state_) return;
+  for (Rank& rank : state_->ranks) {
+    if (rank.status) continue;
+    kill(rank.pid, SIGKILL);
+    waitpid(rank.pid, nullptr, 0);
+  }
+  std::filesystem::remove_all(state_->folder);
+}
+
+pid_t SpawnedRanks::pid(int64_t rank) const {
+  return state_->at(rank).pid;
+}
+
+void SpawnedRanks::signal(int64_t rank, int signal) const {
+  kill(pid(rank), signal);
+}
+
+std::string SpawnedRanks::output(int64_t rank) const {
+  return read(state_->at(rank).log);
+}
+
+std::optional<int> SpawnedRanks::status(int64_t rank) {
+  Rank& one = state_->at(rank);
+  int status = 0;
+  if (!one.status && waitpid(one.pid, &status, WNOHANG) == one.pid) one.status = status;
+  return one.status;
+}
+
+bool SpawnedRanks::wait_for_output(int64_t rank, const std::string& text,
+                                   std::chrono::milliseconds timeout) {
+  const auto written = [&] { return output(rank).find(text) != std::string::npos; };
+  poll_until([&] { return written() || status(rank); }, timeout);
+  return written();
+}
+
+std::optional<RankEnd> SpawnedRanks::wait_for_end(int64_t rank, std::chrono::milliseconds timeout) {
+  if (!poll_until([&] { return status(rank).has_value(); }, timeout)) return std::nullopt;
+  return RankEnd{*status(rank), output(rank)};
+}
 
 std::vector<RankEnd> spawn_ranks(int64_t world_size, const std::vector<std::string>& arguments,
                                  const std::map<std::string, std::string>& variables) {
-  std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const PortReservation port;
-  std::vector<Rank> ranks;
-  for (int64_t rank = 0; rank < world_size; ++rank) {
-    ranks.push_back(start(arguments, environment_of(rank, world_size, port.port(), variables),
-                          folder + "/rank" + std::to_string(rank)));
-  }
-  wait_for(ranks);
+  SpawnedRanks ranks(world_size, arguments, variables);
+  const auto num_ended = [&](bool well) {
+    int64_t count = 0;
+    for (int64_t rank = 0; rank < world_size; ++rank) {
+      const auto status = ranks.status(rank);
+      if (status && (!well || *status == 0)) ++count;
+    }
+    return count;
+  };
+  poll_until([&] { return num_ended(false) == world_size || num_ended(false) > num_ended(true); },
+             kTestTimeout);
+  // After a failure the others are given the time to say what they saw.
+  poll_until([&] { return num_ended(false) == world_size; }, kLastWords);
   std::vector<RankEnd> ends;
-  for (const Rank& rank : ranks) ends.push_back({rank.status.value_or(-1), read(rank.log)});
-  std::filesystem::remove_all(folder);
+  for (int64_t rank = 0; rank < world_size; ++rank) {
+    if (!ranks.status(rank)) ranks.signal(rank, SIGKILL);
+    ends.push_back(*ranks.wait_for_end(rank, kTestTimeout));
+  }
   return ends;
 }
 

@@ -29,6 +29,11 @@ struct GroupOptions {
 struct WorldOptions {
   Backend backend = Backend::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  // Of every blocking call.
+  /// How long ranks wait for each other at the start, where that is less than the timeout.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(10);
+  /// How long a rank may give no sign of life before others that wait for it count it as lost.
+  /// TESSERA_SILENCE_SECONDS wins: set it high before stopping a rank in a debugger.
+  std::chrono::milliseconds silence = std::chrono::seconds(5);
 };
 
 }  // namespace tessera

@@ -6,17 +6,6 @@
 #include "tessera/comm/internal/operation.h"
 
 namespace tessera {
-namespace {
-
-std::string describe(const PendingOperation& operation) {
-  const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now() - operation.started);
-  return concat(operation.name, " #", operation.sequence, " of group ", operation.group, " after ",
-                elapsed.count(), " ms");
-}
-
-}  // namespace
-
 Work::Work(std::unique_ptr<PendingOperation> operation) : operation_(std::move(operation)) {}
 Work::Work(Work&&) noexcept = default;
 
@@ -35,17 +24,16 @@ bool Work::is_complete() const {
 void Work::finish() {
   if (!operation_)
     throw StateError("wait() was called twice on one Work; the first call has the result");
-  for (const auto& handle : operation_->handles) {
-    try {
-      handle->wait(operation_->timeout);
-    } catch (const std::exception& error) {
-      const std::string message = concat(describe(*operation_), " failed: ", error.what());
-      operation_->communicator->poison(message);
-      operation_.reset();
-      std::throw_with_nested(CommError(message));
-    }
+  operation_->tell_recorder(&Recorder::waiting);
+  try {
+    for (const auto& handle : operation_->handles) operation_->wait_for(*handle);
+    if (operation_->finish) operation_->finish();
+  } catch (const CommError& error) {
+    operation_->communicator->poison(error.what());
+    operation_.reset();
+    throw;
   }
-  if (operation_->finish) operation_->finish();
+  operation_->tell_recorder(&Recorder::completed);
 }
 
 at::Tensor Work::wait() && {

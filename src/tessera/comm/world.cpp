@@ -2,28 +2,79 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/rendezvous.h"
 #include "tessera/comm/internal/state.h"
+#include "tessera/comm/internal/waiting.h"
+#include "tessera/launch/worker.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kLeaveTimeout{30};  // How long rank 0 waits for the others to leave.
-constexpr std::chrono::milliseconds kPoll{5};
+constexpr std::chrono::seconds kLastWords{5};  // How long rank 0 waits for the others to be gone.
+constexpr std::chrono::milliseconds kShortPause{1};
+constexpr std::chrono::milliseconds kPause{20};
+
+RankGroup everybody_in(const LaunchInfo& launch) {
+  RankGroup ranks;
+  for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.push_back({rank});
+  return ranks;
+}
+
+// Returns when all ranks have come to `place`.
+void meet_all(const WorldState& world, const std::string& place,
+              std::chrono::milliseconds timeout) {
+  const RankGroup everybody = everybody_in(world.launch);
+  const Waiting waiting{.what = [&] { return concat(place, " of the world"); },
+                        .members = everybody,
+                        .timeout = timeout,
+                        .watch = world.watch.get(),
+                        .recorder = world.recorder.get()};
+  world.recorder->set_place(waiting.what());
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  run_watched(waiting, [store = world.store, place, deadline, size = everybody.size()] {
+    const std::string all_here = place + "/all";
+    if (store->add(place, 1) == static_cast<int64_t>(size)) store->set(all_here, "yes");
+    // A wait would block the client for others, and for ever where this thread is left behind.
+    for (auto pause = kShortPause; !store->check({all_here}); pause = std::min(2 * pause, kPause)) {
+      if (std::chrono::steady_clock::now() > deadline) throw CommError("not all ranks have come");
+      std::this_thread::sleep_for(pause);
+    }
+  });
+  world.recorder->set_place("");
+}
 
 // Rank 0 holds the store, so it must be the last to leave.
-void leave_together(WorldState& world) {
-  if (!world.store) return;
-  const int64_t left = world.store->add("left", 1);
-  if (world.launch.rank != 0 || left == world.launch.world_size) return;
-  const auto deadline = std::chrono::steady_clock::now() + kLeaveTimeout;
-  while (world.store->add("left", 0) < world.launch.world_size &&
+void leave_together(const WorldState& world) {
+  meet_all(world, "close", world.timeout);
+  world.watch->stop("");
+  const int64_t gone = world.store->add("gone", 1);
+  if (world.launch.rank != 0 || gone == world.launch.world_size) return;
+  const auto deadline = std::chrono::steady_clock::now() + kLastWords;
+  while (world.store->add("gone", 0) < world.launch.world_size &&
          std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kShortPause);
   }
+}
+
+bool wants_checks(const Environment& environment) {
+  const std::string value = environment("TESSERA_CHECK_COLLECTIVES").value_or("0");
+  TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_CHECK_COLLECTIVES='", value,
+            "' is neither 0 nor 1; set it to 1 to compare the calls of all ranks");
+  return value == "1";
+}
+
+std::chrono::milliseconds silence_of(const WorldOptions& options, const Environment& environment) {
+  const auto text = environment("TESSERA_SILENCE_SECONDS");
+  if (!text || text->empty()) return options.silence;
+  const auto seconds = to_integer(*text);
+  TSR_CHECK(seconds && *seconds > 0, "TESSERA_SILENCE_SECONDS='", *text,
+            "' is not a whole number from 1; set it to the seconds of silence after which a rank "
+            "counts as lost");
+  return std::chrono::seconds(*seconds);
 }
 
 std::optional<World>& current_slot() {
@@ -47,7 +98,9 @@ World& World::operator=(World&& other) noexcept {
 
 // No collective here: a process that unwinds must not wait for others.
 World::~World() {
-  if (state_) state_->close();
+  if (!state_) return;
+  if (state_->watch) state_->watch->stop("ended without closing its world");
+  state_->close();
 }
 
 World World::connect(const WorldOptions& options) {
@@ -57,15 +110,27 @@ World World::connect(const WorldOptions& options) {
 World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   TSR_CHECK(options.timeout.count() > 0, "a timeout of ", options.timeout.count(),
             " ms is not positive; choose at least 1 ms");
+  const Environment environment = process_environment();
+  const bool checked = wants_checks(environment);
+  const auto patience = Patience::of(launch.world_size, silence_of(options, environment));
+  report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
   state->backend = options.backend == Backend::kAuto ? default_backend() : options.backend;
   state->timeout = options.timeout;
+  World world(state);
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
-    state->address = local_address(launch, process_environment());
-    state->store = meet(launch, options.timeout);
+    const auto start_timeout = std::min(options.timeout, options.start_timeout);
+    state->address = local_address(launch, environment);
+    const auto [store, watch_store, job] = meet(launch, start_timeout);
+    state->store = store;
+    state->checked = checked;
+    state->recorder = Recorder::make(launch, job);
+    state->watch = Watch::start(watch_store, launch, state->recorder, patience);
+    meet_all(*state, "start", start_timeout);
   }
-  return World(std::move(state));
+  if (options.backend != Backend::kFake) report_healthy();
+  return world;
 }
 
 World World::fake(GlobalRank rank, int64_t size) {
@@ -93,9 +158,7 @@ Backend World::backend() const {
 }
 
 Group World::group() const {
-  RankGroup all;
-  for (int64_t rank = 0; rank < size(); ++rank) all.push_back({rank});
-  return group(all, {.name = "world"});
+  return group(everybody_in(state_->launch), {.name = "world"});
 }
 
 Group World::group(const RankGroup& ranks, const GroupOptions& options) const {
@@ -130,7 +193,7 @@ void World::clear_current() {
 
 void World::close() {
   if (!state_) return;
-  leave_together(*state_);
+  if (state_->watch) leave_together(*state_);
   state_->close();
   state_.reset();
 }

@@ -5,28 +5,88 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/group.h"
 #include "tessera/comm/internal/state.h"
+#include "tessera/comm/internal/waiting.h"
 
 namespace tessera {
 
 /// What a Work holds: the engine's handles, the tensors that must live, and what is left to do when
 /// they have ended.
 struct PendingOperation {
-  std::string name;  // "all_reduce".
-  std::string group;
+  PendingOperation(const char* name, const Group& group) : name(name), group(group) {}
+
+  const char* name;  // "all_reduce"; a literal.
+  Group group;
   uint64_t sequence = 0;
   std::shared_ptr<Communicator> communicator;  // Null where nothing is sent.
   c10d::Backend* engine = nullptr;             // The communicator's, looked up once.
-  std::chrono::milliseconds timeout{};
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
+  bool handles_are_p2p = false;
+  std::vector<uint64_t> records;  // The recorder's numbers.
   std::vector<at::Tensor> kept;
   std::vector<at::Tensor> results;
   std::function<void()> finish;  // Runs once after all handles have ended; may fill the results.
+
+  bool sends() const { return communicator != nullptr; }
+  /// Starts something at the engine. What that throws is told as what a wait would throw.
+  template <typename Start>
+  void start(const Start& at_engine) {
+    try {
+      handles.push_back(at_engine());
+    } catch (const std::exception&) {
+      rethrow_as_failure();
+    }
+  }
+  /// Waits for one of the handles, or another of the same kind.
+  void wait_for(c10d::Work& handle) const;
+  void keep_record(std::optional<uint64_t> record) {
+    if (record) records.push_back(*record);
+  }
+  void tell_recorder(void (Recorder::*event)(uint64_t)) const;
+
+ private:
+  [[noreturn]] void rethrow_as_failure() const;
+  Waiting as_waiting() const;
 };
+
+using Operation = std::unique_ptr<PendingOperation>;
+using Tensors = std::vector<at::Tensor>;
+
+/// What this rank asks of a group. The recorder keeps it; in checked mode the ranks compare it.
+struct Call {
+  const char* name = "";  // A literal.
+  std::span<const at::Tensor> inputs = {};
+  std::optional<ReduceOp> op = std::nullopt;
+  std::optional<GroupRank> root = std::nullopt;
+  std::optional<int64_t> dim = std::nullopt;
+  const Sizes* send = nullptr;     // What goes to each rank, where that is not equal shares.
+  const Sizes* receive = nullptr;  // What comes from each rank.
+  std::optional<Sizes> output = std::nullopt;  // Its shape, where it is not the input's.
+};
+
+/// An operation on the group, with its number; nothing is sent in a group of one.
+Operation begin(const Call& call, const Group& group);
+/// The same for messages between two ranks; counts them and records each.
+Operation begin_p2p(std::span<const P2p> messages, const Group& group);
+
+inline Work done(Operation operation, Tensors results) {
+  operation->results = std::move(results);
+  return Work(std::move(operation));
+}
+
+/// Refuses what the group's engine cannot send.
+void check_tensor(const at::Tensor& tensor, const Group& group, const char* name);
+/// The root as engines want it; refuses ranks that the group does not have.
+int root_of(GroupRank rank, const Group& group);
+/// The tensor as bytes: engines know few dtypes, but moving needs none of them.
+at::Tensor bytes_of(const at::Tensor& contiguous);
 
 }  // namespace tessera

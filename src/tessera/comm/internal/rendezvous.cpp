@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/internal/engine_error.h"
+#include "tessera/launch/descriptor.h"
 
 namespace tessera {
 namespace {
@@ -26,22 +29,6 @@ struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-// A file descriptor that is closed unless it was handed on.
-class Socket {
- public:
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
 
 AddressList resolve(const std::string& host, int64_t port, int socket_type) {
   addrinfo hints{};
@@ -55,9 +42,9 @@ AddressList resolve(const std::string& host, int64_t port, int socket_type) {
 }
 
 // A listening socket on the master's own address, not on every interface.
-Socket listen_at(const std::string& host, int64_t port) {
+Descriptor listen_at(const std::string& host, int64_t port) {
   const AddressList list = resolve(host, port, SOCK_STREAM);
-  Socket listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (bind(listener.get(), list->ai_addr, list->ai_addrlen) != 0 ||
@@ -78,20 +65,41 @@ std::string store_host(const LaunchInfo& launch) {
   return launch.one_host() && !launch.agent_store ? "127.0.0.1" : launch.master_addr;
 }
 
+// Whether a connection comes about within the time; a host that is gone does not even refuse it.
+bool can_connect(const addrinfo& address, std::chrono::milliseconds timeout) {
+  const Descriptor probe(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(probe.get(), address.ai_addr, address.ai_addrlen) == 0) return true;
+  if (errno != EINPROGRESS) return false;
+  pollfd waiting{.fd = probe.get(), .events = POLLOUT, .revents = 0};
+  int error = 0;
+  socklen_t length = sizeof(error);
+  return poll(&waiting, 1, static_cast<int>(timeout.count())) == 1 &&
+         getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+}
+
 // Waits until somebody listens there. A store's client that is refused sleeps for up to half a
-// second before it tries again; ranks of one host start within milliseconds of each other, so
-// shorter pauses pay.
-void wait_for_listener(const std::string& host, int64_t port, std::chrono::milliseconds timeout) {
+// second before it tries again, and ranks of one host start within milliseconds of each other; and
+// when its time is up it tries once more, and prints its stack.
+bool wait_for_listener(const std::string& host, int64_t port, std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kLongestPause{50};
+  constexpr std::chrono::milliseconds kOneTry{1000};
   const AddressList list = resolve(host, port, SOCK_STREAM);
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::chrono::milliseconds pause{1};
-  while (std::chrono::steady_clock::now() < deadline) {
-    const Socket probe(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (connect(probe.get(), list->ai_addr, list->ai_addrlen) == 0) return;
+  for (std::chrono::milliseconds pause{1}; std::chrono::steady_clock::now() < deadline;
+       pause = std::min(2 * pause, kLongestPause)) {
+    if (can_connect(*list, std::min(timeout, kOneTry))) return true;
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
   }
+  return false;
+}
+
+[[noreturn]] void fail_to_reach(const LaunchInfo& launch, std::chrono::milliseconds timeout,
+                                const std::string& said) {
+  throw CommError(concat("rank ", launch.rank, " cannot reach the store of rank 0 at ",
+                         store_host(launch), ":", launch.master_port, " within ", timeout.count(),
+                         " ms", said,
+                         "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT "
+                         "right?"));
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
@@ -105,18 +113,13 @@ c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
   if (options.isServer) {
     options.masterListenFd = listen_at(host, launch.master_port).release();
     options.useLibUV = false;  // The libuv server does not take over a listening socket.
-  } else if (launch.one_host() && !launch.agent_store) {
-    wait_for_listener(host, launch.master_port,
-                      timeout);  // On loopback a connection is accepted or refused at once.
+  } else if (!wait_for_listener(host, launch.master_port, timeout)) {
+    fail_to_reach(launch, timeout, "");
   }
   try {
     return c10::make_intrusive<c10d::TCPStore>(host, options);
   } catch (const std::exception& error) {
-    std::throw_with_nested(
-        CommError(concat("rank ", launch.rank, " cannot reach the store of rank 0 at ", host, ":",
-                         launch.master_port, " within ", timeout.count(),
-                         " ms; is rank 0 running, and are MASTER_ADDR and MASTER_PORT right? (",
-                         error.what(), ")")));
+    fail_to_reach(launch, timeout, concat(" (", engine_words(error), ")"));
   }
 }
 
@@ -124,6 +127,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const LaunchInfo& launch,
 // So neither a port in TIME_WAIT nor an address of an earlier world can get in the way.
 struct OpenStore {
   c10::intrusive_ptr<c10d::Store> store;
+  c10::intrusive_ptr<c10d::Store> watch_store;
   int64_t generation = 0;
 };
 
@@ -132,7 +136,10 @@ OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds time
   static std::map<std::string, OpenStore> stores;
   const std::lock_guard lock(mutex);
   OpenStore& open = stores[concat(launch.master_addr, ":", launch.master_port)];
-  if (!open.store) open.store = open_store(launch, timeout);
+  if (!open.store) {
+    open.store = open_store(launch, timeout);
+    open.watch_store = open.store->clone();
+  }
   ++open.generation;
   return open;
 }
@@ -140,13 +147,13 @@ OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds time
 std::vector<uint8_t> random_name() {
   std::random_device random;
   std::string name;
-  for (int i = 0; i < 4; ++i) name += concat(std::hex, random());
+  for (int i = 0; i < 2; ++i) name += concat(std::hex, random());
   return {name.begin(), name.end()};
 }
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Store> meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
+Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
   TSR_CHECK(
       launch.master_port > 0, "MASTER_PORT is not set in a world of ", launch.world_size,
       " ranks; set MASTER_ADDR and MASTER_PORT to the address of rank 0 and to a free port there");
@@ -158,12 +165,13 @@ c10::intrusive_ptr<c10d::Store> meet(const LaunchInfo& launch, std::chrono::mill
   try {
     open.store->wait({key}, timeout);
     const std::vector<uint8_t> name = open.store->get(key);
-    return c10::make_intrusive<c10d::PrefixStore>(std::string(name.begin(), name.end()),
-                                                  open.store);
+    const std::string job(name.begin(), name.end());
+    return {c10::make_intrusive<c10d::PrefixStore>(job, open.store),
+            c10::make_intrusive<c10d::PrefixStore>(job, open.watch_store), job};
   } catch (const std::exception& error) {
     std::throw_with_nested(CommError(concat("rank ", launch.rank, " did not meet rank 0 at ",
                                             launch.master_addr, ":", launch.master_port, " within ",
-                                            timeout.count(), " ms (", error.what(), ")")));
+                                            timeout.count(), " ms (", engine_words(error), ")")));
   }
 }
 
@@ -174,7 +182,7 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
   // Connecting a datagram socket sends nothing, but picks the address that a route to the master
   // uses.
   const AddressList list = resolve(launch.master_addr, launch.master_port, SOCK_DGRAM);
-  const Socket probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Descriptor probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage name{};
   socklen_t length = sizeof(name);
   std::array<char, NI_MAXHOST> host{};

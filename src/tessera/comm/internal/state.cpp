@@ -6,6 +6,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/fake/factory.h"
 #include "tessera/comm/gloo/factory.h"
+#include "tessera/comm/internal/waiting.h"
 #include "tessera/comm/nccl/factory.h"
 
 namespace tessera {
@@ -17,6 +18,12 @@ std::string key_of(const RankGroup& ranks, const GroupOptions& options) {
                 nccl.high_priority_stream, ",", nccl.cga_cluster_size.value_or(-1), ",",
                 nccl.min_ctas.value_or(-1), ",", nccl.max_ctas.value_or(-1), ",",
                 nccl.net_name.value_or(""), "/", join(ranks, ","));
+}
+
+// The same on all members, unlike a count; short, unlike the key of a large group.
+std::string short_name(const std::string& key) {
+  const auto lane = key.substr(0, key.find('/'));
+  return concat(lane, "-", std::hex, std::hash<std::string>()(key));
 }
 
 void check_ranks(const RankGroup& ranks, int64_t world_size) {
@@ -49,6 +56,13 @@ std::unique_ptr<Engine> make_engine(Backend backend, const LocalAddress& address
 
 }  // namespace
 
+Communicator::Communicator(size_t size, std::shared_ptr<Recorder> recorder,
+                           std::shared_ptr<RecordedGroup> recorded)
+    : sent_(size),
+      received_(size),
+      recorder_(std::move(recorder)),
+      recorded_(std::move(recorded)) {}
+
 c10d::Backend& Communicator::backend(
     const std::function<c10::intrusive_ptr<c10d::Backend>()>& connect) {
   const std::lock_guard lock(mutex_);
@@ -65,6 +79,21 @@ void Communicator::set_timeout(std::chrono::milliseconds timeout) {
   if (backend_) backend_->setTimeout(timeout);
 }
 
+uint64_t Communicator::next_p2p(GroupRank peer, bool is_send) {
+  const std::lock_guard lock(mutex_);
+  return ++(is_send ? sent_ : received_)[static_cast<size_t>(peer.value)];
+}
+
+uint64_t Communicator::next_compared(GroupRank peer, int tag, bool is_send) {
+  const std::lock_guard lock(mutex_);
+  return ++compared_[{peer.value, tag, is_send}];
+}
+
+std::optional<uint64_t> Communicator::record(const RecordedCall& call) {
+  if (!recorder_) return std::nullopt;
+  return recorder_->scheduled(recorded_, call);
+}
+
 void Communicator::poison(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (poisoned_.empty()) poisoned_ = reason;
@@ -79,21 +108,27 @@ void Communicator::check_usable(const std::string& group) const {
 
 void Communicator::close() {
   const std::lock_guard lock(mutex_);
-  backend_.reset();
+  // To destroy a back end is to wait for what it has begun; what was given up may never end.
+  if (poisoned_.empty()) {
+    backend_.reset();
+  } else {
+    (void)backend_.release();
+  }
   poisoned_ = "its world was closed";
 }
 
-Engine& WorldState::engine(Backend wanted) {
+std::shared_ptr<Engine> WorldState::engine(Backend wanted) {
   const std::lock_guard lock(mutex_);
   auto& engine = engines_[wanted];
   if (!engine) engine = make_engine(wanted, address);
-  return *engine;
+  return engine;
 }
 
-std::shared_ptr<Communicator> WorldState::communicator(const std::string& key) {
+std::shared_ptr<Communicator> WorldState::communicator(
+    const std::string& key, const std::function<std::shared_ptr<Communicator>()>& make) {
   const std::lock_guard lock(mutex_);
   auto& communicator = communicators_[key];
-  if (!communicator) communicator = std::make_shared<Communicator>();
+  if (!communicator) communicator = make();
   return communicator;
 }
 
@@ -111,17 +146,33 @@ void WorldState::close() {
 }
 
 GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
-                       const GroupOptions& options)
-    : world_(std::move(world)), ranks_(std::move(ranks)), options_(options) {
+                       const GroupOptions& options, Purpose purpose)
+    : world_(std::move(world)), ranks_(std::move(ranks)), options_(options), purpose_(purpose) {
   check_ranks(ranks_, world_->launch.world_size);
   if (options_.backend == Backend::kAuto) options_.backend = world_->backend;
   if (!options_.timeout) options_.timeout = world_->timeout;
   if (options_.name.empty()) options_.name = concat("{", join(ranks_, ","), "}");
-  key_ = key_of(ranks_, options_);
+  key_ = concat(is_quiet() ? "quiet/" : "", key_of(ranks_, options_));
   const auto at = std::ranges::find(ranks_, GlobalRank{world_->launch.rank});
   if (at == ranks_.end()) return;
   rank_ = GroupRank{at - ranks_.begin()};
-  if (ranks_.size() > 1) communicator_ = world_->communicator(key_);
+  if (ranks_.size() == 1) return;
+  communicator_ = world_->communicator(key_, [this] {
+    const auto recorder = is_quiet() ? nullptr : world_->recorder;
+    const auto recorded =
+        recorder ? recorder->add_group(short_name(key_), name(), to_string(backend()), ranks_)
+                 : nullptr;
+    return std::make_shared<Communicator>(ranks_.size(), recorder, recorded);
+  });
+  if (world_->checked && !is_quiet()) comparing_ = make_comparing();
+}
+
+std::shared_ptr<GroupState> GroupState::make_comparing() const {
+  GroupOptions options = options_;
+  options.backend = Backend::kGloo;
+  options.nccl = {};
+  options.name = concat(name(), " (comparing calls)");
+  return std::make_shared<GroupState>(world_, ranks_, options, Purpose::kQuiet);
 }
 
 void GroupState::set_timeout(std::chrono::milliseconds timeout) {
@@ -134,26 +185,44 @@ c10d::Backend& GroupState::connect(StoreClient client) {
   world_->check_open();
   TSR_ASSERT(communicator_, "a group without communicator was connected");
   communicator_->check_usable(name());
-  return communicator_->backend([this, client] {
-    c10::intrusive_ptr<c10d::Store> store;
-    if (world_->store) {
-      store = client == StoreClient::kOwn ? world_->store->clone() : world_->store;
-      store = c10::make_intrusive<c10d::PrefixStore>(key_, store);
-    }
-    try {
-      return world_->engine(options_.backend)
-          .create({.store = store,
-                   .rank = static_cast<int>(rank_->value),
-                   .size = static_cast<int>(ranks_.size()),
-                   .timeout = *options_.timeout,
-                   .nccl = options_.nccl});
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      std::throw_with_nested(CommError(concat("group ", name(), " of ", ranks_.size(),
-                                              " ranks could not be connected: ", error.what())));
-    }
-  });
+  try {
+    c10d::Backend& backend = communicator_->backend([&] { return make_backend(client); });
+    if (comparing_) (void)comparing_->connect(client);
+    return backend;
+  } catch (const CommError& error) {
+    communicator_->poison(error.what());
+    throw;
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
+  c10::intrusive_ptr<c10d::Store> store;
+  if (world_->store) {
+    store = client == StoreClient::kOwn ? world_->store->clone() : world_->store;
+    store = c10::make_intrusive<c10d::PrefixStore>(key_, store);
+  }
+  const CommunicatorRequest request{.store = store,
+                                    .rank = static_cast<int>(rank_->value),
+                                    .size = static_cast<int>(ranks_.size()),
+                                    .timeout = *options_.timeout,
+                                    .nccl = options_.nccl};
+  const std::shared_ptr<Engine> engine = world_->engine(options_.backend);
+  return world_->watch ? connect_watched(engine, request) : engine->create(request);
+}
+
+// An engine that connects looks at nothing else, however long it takes: another thread looks on.
+c10::intrusive_ptr<c10d::Backend> GroupState::connect_watched(const std::shared_ptr<Engine>& engine,
+                                                              const CommunicatorRequest& request) {
+  const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
+  const Waiting waiting{.what = [this] { return concat("connect of group ", name()); },
+                        .members = ranks_,
+                        .timeout = request.timeout,
+                        .watch = world_->watch.get(),
+                        .recorder = world_->recorder.get()};
+  world_->recorder->set_place(waiting.what());
+  run_watched(waiting, [engine, request, made] { *made = engine->create(request); });
+  world_->recorder->set_place("");
+  return *made;
 }
 
 }  // namespace tessera

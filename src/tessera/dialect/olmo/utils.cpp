@@ -5,11 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 
 #include "tessera/base/check.h"
 #include "tessera/dialect/olmo/clusters.h"
+#include "tessera/launch/socket.h"
 
 namespace tessera::olmo {
 namespace {
@@ -266,9 +266,7 @@ double get_reduce_divide_factor(int64_t world_size) {
 }
 
 std::string get_node_hostname() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return host_name();
 }
 
 Turns turns_of(const TurnOptions& options) {

@@ -1,0 +1,145 @@
+// `tessera run`: starts a program's ranks, watches them, restarts them and stops them.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cli/parse.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "tessera/base/check.h"
+#include "tessera/launch/launcher.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Flags {
+  LaunchOptions options;
+  std::optional<int64_t> max_restarts, master_port;
+  bool standalone = false;
+  std::string color = "auto";
+};
+
+constexpr const char* kFooter =
+    "The program follows the flags, best after `--`: tessera run --nproc 4 -- ./train --steps 100\n"
+    "Ranks find torchrun's variables: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT …;\n"
+    "OMP_NUM_THREADS is 1 where it is not set and --nproc is more than 1.\n"
+    "Several nodes: the same command on each, with --nnodes and --rdzv-endpoint.\n"
+    "The exit code is that of the rank that failed first, or 128 + the signal that killed it.\n";
+
+using Store = std::function<void(const std::string&)>;
+
+void add_text(CLI::App& app, const std::string& names, const char* type, const Store& store,
+              const std::string& help) {
+  app.add_option_function<std::string>(names, store, help)->type_name(type);
+}
+
+void add_seconds(CLI::App& app, const std::string& flag, std::chrono::milliseconds& value,
+                 const std::string& help) {
+  const auto store = [flag, &value](const std::string& text) { value = parse_seconds(flag, text); };
+  add_text(app, flag, "SECONDS", store, help);
+}
+
+void add_node_flags(CLI::App& app, Flags& flags) {
+  LaunchOptions& options = flags.options;
+  add_text(
+      app, "--nnodes", "N", [&](const std::string& text) { options.nnodes = parse_nnodes(text); },
+      "number of nodes (1)");
+  add_integer(app, "--node-rank", options.node_rank, "this node's number (order of arrival)");
+  add_text(
+      app, "--rdzv-endpoint", "HOST[:PORT]",
+      [&](const std::string& text) { options.rendezvous = parse_endpoint(text); },
+      "where the launchers meet: an address of node 0 (port 29400)");
+  app.add_option("--rdzv-id", options.id, "the job's name, the same on all nodes (none)");
+  add_seconds(app, "--rdzv-timeout", options.meeting_timeout, "for all nodes to come (300)");
+  add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
+              "for a lost node to come back before a restart (30)");
+  app.add_option("--master-addr", options.master_addr, "where rank 0 listens (node 0's address)");
+  add_integer(app, "--master-port", flags.master_port, "and its port (a free one)");
+}
+
+// What torchrun's users write, and what changes nothing here.
+void add_foreign_flags(CLI::App& app) {
+  app.add_flag("--no-python")->group("");
+  app.add_option("--rdzv-backend")->check(CLI::IsMember({"c10d", "static"}))->group("");
+}
+
+void add_flags(CLI::App& app, Flags& flags) {
+  LaunchOptions& options = flags.options;
+  add_text(
+      app, "--nproc,--nproc-per-node", "N",
+      [&](const std::string& text) { options.nproc = parse_nproc(text); },
+      "ranks of each node: a number, gpu, cpu or auto (1)");
+  add_integer(app, "--max-restarts", flags.max_restarts,
+              "how often all ranks start again after a failure (0)");
+  add_text(
+      app, "--log-dir", "DIR", [&](const std::string& text) { options.log_dir = text; },
+      "write DIR/attempt_N/rank_R.out and .err instead of the screen");
+  add_seconds(app, "--grace", options.grace,
+              "between SIGTERM and SIGKILL for ranks that must stop (5)");
+  add_seconds(app, "--monitor-interval", options.monitor_interval,
+              "the longest time between two looks at the ranks; events are seen at once (1)");
+  app.add_flag("--standalone", flags.standalone, "one node that meets nobody, as without --nnodes");
+  app.add_option("--color", flags.color, "auto, always or never (auto)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_node_flags(app, flags);
+  add_foreign_flags(app);
+  app.footer(kFooter);
+}
+
+// "--nproc_per_node" as "--nproc-per-node"; what follows '=' stays.
+std::string with_dashes(std::string word) {
+  const auto name_end =
+      word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
+  std::replace(word.begin(), name_end, '_', '-');
+  return word;
+}
+
+bool takes_value(const CLI::App& app, const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;
+  const CLI::Option* option = app.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+// Flags up to `--` or to the first word that no flag takes; the rest is the program and its own.
+std::vector<std::string> take_flags(const CLI::App& app, const std::vector<std::string>& words,
+                                    std::vector<std::string>& command) {
+  std::vector<std::string> flags;
+  size_t at = 0;
+  while (at < words.size() && words[at] != "--" && words[at].starts_with("-")) {
+    flags.push_back(with_dashes(words[at++]));
+    if (takes_value(app, flags.back()) && at < words.size()) flags.push_back(words[at++]);
+  }
+  if (at < words.size() && words[at] == "--") ++at;
+  command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
+  return flags;
+}
+
+LaunchOptions options_of(const Flags& flags) {
+  LaunchOptions options = flags.options;
+  TSR_CHECK(!flags.standalone || options.nnodes == 1,
+            "--standalone means one node, but --nnodes is ", options.nnodes,
+            "; leave one of them out");
+  options.max_restarts = flags.max_restarts.value_or(0);
+  TSR_CHECK(flags.master_port.value_or(1) != 0,
+            "--master-port 0 is no port; leave it out for a free one");
+  options.master_port = flags.master_port.value_or(0);
+  if (options.rendezvous.host.empty()) options.rendezvous.host = options.master_addr;
+  options.out_color = color_mode(flags.color, STDOUT_FILENO);
+  options.err_color = color_mode(flags.color, STDERR_FILENO);
+  options.width = isatty(STDERR_FILENO) == 1 ? terminal_width(STDERR_FILENO) : 80;
+  return options;
+}
+
+}  // namespace
+
+int run_run(const std::vector<std::string>& arguments) {
+  CLI::App app("Starts a program's ranks, watches them, restarts them and stops them.",
+               "tessera run");
+  Flags flags;
+  add_flags(app, flags);
+  const std::vector<std::string> given = take_flags(app, arguments, flags.options.command);
+  if (const auto done = parse(app, given)) return *done;
+  return launch(options_of(flags));
+}
+
+}  // namespace tessera::cli

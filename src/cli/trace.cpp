@@ -1,0 +1,88 @@
+// `tessera trace`: what the flight-recorder dumps of a run's ranks say, and a trace to look at.
+#include "cli/trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "cli/parse.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "tessera/base/check.h"
+#include "tessera/draw/flight_trace.h"
+
+namespace tessera::cli {
+namespace {
+
+struct Flags {
+  std::vector<std::string> files;
+  std::string out = "trace.json";
+  std::string color = "auto";
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.add_option("files", flags.files, "dumps, one of each rank")->type_name("FILES");
+  app.add_option("--out", flags.out, "file for the trace (trace.json)")->type_name("FILE");
+  app.add_option("--color", flags.color, "auto, always or never (auto)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.footer("ui.perfetto.dev opens the trace. Times are by the clock of each rank's host.\n");
+}
+
+// Stops soon after more bytes than a dump may have, whatever the file is.
+std::string text_of(const std::string& path) {
+  TSR_CHECK(!std::filesystem::is_directory(path), path, " is a folder; name the dumps in it, e.g. ",
+            path, "/*.json");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw DataError(concat("cannot open ", path, "; is it there and readable?"));
+  std::string text;
+  std::vector<char> part(1 << 20);
+  while (file && text.size() <= kLargestFlightDump) {
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) throw DataError(concat("cannot read ", path));
+  return text;
+}
+
+std::vector<FlightDump> read_dumps(const std::vector<std::string>& paths) {
+  TSR_CHECK(!paths.empty(), "no dumps were given; name the files that the ranks wrote, e.g. ",
+            "tessera trace DIR/*.json");
+  std::vector<FlightDump> dumps;
+  for (const std::string& path : paths) dumps.push_back(parse_flight_dump(text_of(path), path));
+  check_one_run(dumps, paths);
+  std::ranges::sort(dumps, {}, &FlightDump::rank);
+  return dumps;
+}
+
+void write_trace(const std::vector<FlightDump>& dumps, const std::string& path) {
+  std::ofstream file(path);
+  write_flight_trace(dumps, file);
+  file.close();
+  if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
+}
+
+std::string title_of(const FlightDump& dump) {
+  return concat("job ", dump.job, dump.restart == 0 ? "" : concat(", restart ", dump.restart));
+}
+
+}  // namespace
+
+int run_trace(const std::vector<std::string>& arguments) {
+  CLI::App app("Shows what the flight-recorder dumps of a run's ranks say, and writes a trace.",
+               "tessera trace");
+  Flags flags;
+  add_flags(app, flags);
+  if (const auto done = parse(app, arguments)) return *done;
+
+  TSR_CHECK(std::ranges::find(flags.files, flags.out) == flags.files.end(), "--out ", flags.out,
+            " is one of the dumps; name another file");
+  const std::vector<FlightDump> dumps = read_dumps(flags.files);
+  write_trace(dumps, flags.out);
+  write_flight_text(title_of(dumps.front()), analyse_flight(dumps), color_mode(flags.color),
+                    std::cout);
+  std::cout << "\ntrace: " << flags.out << " (ui.perfetto.dev opens it)\n";
+  return kOk;
+}
+
+}  // namespace tessera::cli

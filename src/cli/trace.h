@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "tessera/draw/color.h"
+#include "tessera/format/flight_analysis.h"
+
+namespace tessera::cli {
+
+/// A time span for people: "0.4 ms", "31.2 s", "2 min 5 s", "3 h 12 min".
+std::string time_text(int64_t ns);
+
+/// The analysis for people: who is where, who is behind, what differs.
+void write_flight_text(const std::string& title, const FlightAnalysis& analysis, ColorMode color,
+                       std::ostream& out);
+
+}  // namespace tessera::cli

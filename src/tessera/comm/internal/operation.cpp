@@ -1,0 +1,123 @@
+#include "tessera/comm/internal/operation.h"
+
+#include <ATen/ATen.h>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/internal/checked.h"
+
+namespace tessera {
+namespace {
+
+Operation start(const char* name, const Group& group) {
+  (void)group.rank();  // Members only.
+  auto operation = std::make_unique<PendingOperation>(name, group);
+  if (group.size() == 1) return operation;
+  operation->engine = &group.state().connect();
+  operation->communicator = group.state().communicator();
+  return operation;
+}
+
+// Engines tell a time that was too short by the same exception as a failure.
+bool wait_step(c10d::Work& handle, std::chrono::milliseconds step) {
+  try {
+    return handle.wait(step);
+  } catch (const std::exception&) {
+    if (handle.isCompleted()) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
+Waiting PendingOperation::as_waiting() const {
+  const GroupState& state = group.state();
+  return {.what = [this] { return concat(name, " #", sequence, " of group ", group.name()); },
+          .members = state.ranks(),
+          .timeout = state.timeout(),
+          .watch = state.world().watch.get(),
+          .recorder = state.world().recorder.get(),
+          .started = started};
+}
+
+// A wait for a message that was too short breaks Gloo's connection; but it can be aborted.
+void PendingOperation::wait_for(c10d::Work& handle) const {
+  if (handles_are_p2p) {
+    wait_abortable(
+        as_waiting(), [&](auto timeout) { return handle.wait(timeout); }, [&] { handle.abort(); });
+  } else {
+    wait_in_steps(as_waiting(), [&](auto step) { return wait_step(handle, step); });
+  }
+}
+
+void PendingOperation::rethrow_as_failure() const {
+  try {
+    wait_in_steps(as_waiting(), [](auto) -> bool { throw; });
+  } catch (const CommError& error) {
+    communicator->poison(error.what());
+    throw;
+  }
+  TSR_ASSERT(false, "an engine's failure was not told");
+  std::terminate();
+}
+
+void PendingOperation::tell_recorder(void (Recorder::*event)(uint64_t)) const {
+  for (const uint64_t record : records) (communicator->recorder()->*event)(record);
+}
+
+Operation begin(const Call& call, const Group& group) {
+  Operation operation = start(call.name, group);
+  if (!operation->sends()) return operation;
+  Communicator& communicator = *operation->communicator;
+  operation->sequence = communicator.next_sequence();
+  if (group.state().is_quiet()) return operation;
+  operation->keep_record(communicator.record({.name = call.name,
+                                              .sequence = operation->sequence,
+                                              .timeout = group.state().timeout(),
+                                              .inputs = call.inputs,
+                                              .output = call.output}));
+  if (group.state().comparing()) compare_calls(call, *operation);
+  return operation;
+}
+
+Operation begin_p2p(std::span<const P2p> messages, const Group& group) {
+  Operation operation = start("send/recv", group);
+  if (!operation->sends()) return operation;
+  operation->handles_are_p2p = true;
+  Communicator& communicator = *operation->communicator;
+  for (const P2p& message : messages) {
+    const bool is_send = message.kind == P2p::Kind::kSend;
+    operation->name = messages.size() > 1 ? "send/recv" : is_send ? "send" : "recv";
+    operation->sequence = communicator.next_p2p(message.peer, is_send);
+    operation->keep_record(
+        communicator.record({.name = is_send ? "send" : "recv",
+                             .sequence = communicator.sequence(),
+                             .p2p_sequence = operation->sequence,
+                             .p2p = P2pEnds{is_send, group.rank().value, message.peer.value},
+                             .timeout = group.state().timeout(),
+                             .inputs = {message.tensor, 1}}));
+    if (group.state().comparing()) compare_ends(message, *operation);
+  }
+  return operation;
+}
+
+void check_tensor(const at::Tensor& tensor, const Group& group, const char* name) {
+  TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
+  TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
+            "; make it dense first");
+  const bool fits =
+      group.backend() == Backend::kFake || (group.backend() == Backend::kNccl) == tensor.is_cuda();
+  TSR_CHECK(fits || group.size() == 1, name, " got a tensor on ", tensor.device().str(),
+            ", but group ", group.name(), " uses ", to_string(group.backend()),
+            "; move the tensor, or use ", tensor.is_cuda() ? "nccl" : "gloo");
+}
+
+int root_of(GroupRank rank, const Group& group) {
+  (void)group.global_rank(rank);  // Checks that it exists.
+  return static_cast<int>(rank.value);
+}
+
+at::Tensor bytes_of(const at::Tensor& contiguous) {
+  return contiguous.detach().reshape({-1}).view(at::kByte);
+}
+
+}  // namespace tessera

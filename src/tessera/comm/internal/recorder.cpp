@@ -1,0 +1,208 @@
+#include "tessera/comm/internal/recorder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tessera/base/text.h"
+#include "tessera/comm/internal/dump_signal.h"
+#include "tessera/launch/socket.h"
+
+namespace tessera {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::optional<int64_t> if_set(int64_t time) {
+  return time == 0 ? std::nullopt : std::optional(time);
+}
+
+std::filesystem::path trace_folder(const std::string& job) {
+  const char* chosen = std::getenv("TESSERA_TRACE_DIR");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  return std::filesystem::temp_directory_path() / concat("tessera-trace-", job);
+}
+
+// Readers of the folder see a whole dump or none.
+void write_whole(const std::filesystem::path& path, const std::string& text) {
+  const std::filesystem::path draft = concat(path.string(), ".", getpid(), ".tmp");
+  std::ofstream file(draft);
+  file << text;
+  file.close();
+  if (!file) throw std::filesystem::filesystem_error("cannot write", draft, std::error_code());
+  std::filesystem::rename(draft, path);
+}
+
+}  // namespace
+
+std::shared_ptr<Recorder> Recorder::make(const LaunchInfo& launch, const std::string& job) {
+  const std::shared_ptr<Recorder> recorder(new Recorder(launch, job));
+  dump_on_signal(recorder);
+  return recorder;
+}
+
+std::shared_ptr<RecordedGroup> Recorder::add_group(const std::string& name, const std::string& desc,
+                                                   const std::string& engine,
+                                                   const RankGroup& ranks) {
+  const std::lock_guard lock(mutex_);
+  auto group = std::make_shared<RecordedGroup>();
+  group->flight = {
+      .id = static_cast<int64_t>(groups_.size()), .name = name, .desc = desc, .ranks = ranks};
+  group->engine = engine;
+  groups_.push_back(group);
+  return group;
+}
+
+uint64_t Recorder::scheduled(const std::shared_ptr<RecordedGroup>& group,
+                             const RecordedCall& call) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t record = num_records_++;
+  if (slots_.size() < kCapacity) slots_.emplace_back();
+  Slot& slot = slots_[record % kCapacity];
+  slot.record = record;
+  slot.name = call.name;
+  slot.group = group;
+  slot.sequence = call.sequence;
+  slot.p2p_sequence = call.p2p_sequence;
+  slot.p2p = call.p2p;
+  slot.operation = ++group->num_operations;
+  slot.state = FlightState::kScheduled;
+  slot.timeout = call.timeout;
+  slot.created_ns = now_ns();
+  slot.started_ns = 0;
+  slot.completed_ns = 0;
+  slot.sizes.clear();
+  slot.dims.clear();
+  slot.dtypes.clear();
+  for (const at::Tensor& input : call.inputs) {
+    slot.sizes.insert(slot.sizes.end(), input.sizes().begin(), input.sizes().end());
+    slot.dims.push_back(static_cast<size_t>(input.dim()));
+    slot.dtypes.push_back(input.scalar_type());
+  }
+  slot.output = call.output;
+  if (!call.p2p) group->flight.last_enqueued = static_cast<int64_t>(call.sequence);
+  return record;
+}
+
+// Nothing where newer operations have taken the slot.
+Recorder::Slot* Recorder::find(uint64_t record) {
+  Slot& slot = slots_[record % kCapacity];
+  return slot.record == record ? &slot : nullptr;
+}
+
+void Recorder::waiting(uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  Slot* const slot = find(record);
+  if (slot == nullptr || slot->state != FlightState::kScheduled) return;
+  slot->state = FlightState::kStarted;
+  slot->started_ns = now_ns();
+  if (!slot->p2p) slot->group->flight.last_started = static_cast<int64_t>(slot->sequence);
+}
+
+void Recorder::completed(uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  Slot* const slot = find(record);
+  if (slot == nullptr) return;
+  slot->state = FlightState::kCompleted;
+  slot->completed_ns = now_ns();
+  if (!slot->p2p) slot->group->flight.last_completed = static_cast<int64_t>(slot->sequence);
+}
+
+const Recorder::Slot& Recorder::newest(uint64_t back) const {
+  return slots_[(num_records_ - 1 - back) % kCapacity];
+}
+
+std::string Recorder::place_of(const Slot& slot) {
+  const FlightGroup& group = slot.group->flight;
+  if (!slot.p2p) return concat(slot.name, " #", slot.sequence, " of group ", group.desc);
+  return concat(slot.name, " #", slot.p2p_sequence, slot.p2p->is_send ? " to" : " from", " rank ",
+                group.ranks[static_cast<size_t>(slot.p2p->peer)], " in group ", group.desc);
+}
+
+void Recorder::set_place(const std::string& place) {
+  const std::lock_guard lock(mutex_);
+  place_ = place;
+}
+
+// The oldest operation that somebody waits for is where the rank is stuck; few are pending at once.
+Whereabouts Recorder::whereabouts() const {
+  constexpr uint64_t kMostPending = 64;
+  const std::lock_guard lock(mutex_);
+  if (!place_.empty()) return {.inside = true, .operation = place_};
+  if (slots_.empty()) return {};
+  const Slot* inside = nullptr;
+  for (uint64_t back = 0; back < std::min<uint64_t>(slots_.size(), kMostPending); ++back) {
+    if (newest(back).state == FlightState::kStarted) inside = &newest(back);
+  }
+  return {.inside = inside != nullptr,
+          .operation = place_of(inside != nullptr ? *inside : newest(0))};
+}
+
+FlightEntry Recorder::entry_of(const Slot& slot) {
+  FlightEntry entry{.record_id = static_cast<int64_t>(slot.record),
+                    .group_id = slot.group->flight.id,
+                    .collective_seq_id = static_cast<int64_t>(slot.sequence),
+                    .p2p_seq_id = static_cast<int64_t>(slot.p2p_sequence),
+                    .op_id = slot.operation,
+                    .profiling_name = concat(slot.group->engine, ":", slot.name),
+                    .state = slot.state,
+                    .retired = slot.state == FlightState::kCompleted,
+                    .is_p2p = slot.p2p.has_value(),
+                    .timeout_ms = slot.timeout.count(),
+                    .time_created_ns = slot.created_ns,
+                    .time_started_ns = if_set(slot.started_ns),
+                    .time_completed_ns = if_set(slot.completed_ns)};
+  if (slot.p2p) {
+    const auto [is_send, self, peer] = *slot.p2p;
+    entry.profiling_name += concat(" ", self, is_send ? "->" : "<-", peer);
+  }
+  auto at = slot.sizes.begin();
+  for (size_t i = 0; i < slot.dims.size(); ++i) {
+    const auto end = at + static_cast<ptrdiff_t>(slot.dims[i]);
+    entry.inputs.push_back({.sizes = {at, end}, .dtype = c10::toString(slot.dtypes[i])});
+    at = end;
+  }
+  entry.outputs = entry.inputs;
+  if (slot.output && !entry.inputs.empty()) {
+    entry.outputs = {{.sizes = *slot.output, .dtype = entry.inputs[0].dtype}};
+  }
+  return entry;
+}
+
+FlightDump Recorder::dump(const std::string& reason) const {
+  FlightDump dump{.rank = {launch_.rank},
+                  .world_size = launch_.world_size,
+                  .host = host_name(),
+                  .pid = getpid(),
+                  .job = job_,
+                  .restart = launch_.restart_count,
+                  .reason = reason,
+                  .created_ns = now_ns()};
+  const std::lock_guard lock(mutex_);
+  for (const auto& group : groups_) dump.groups.push_back(group->flight);
+  for (uint64_t back = slots_.size(); back > 0; --back) {
+    dump.entries.push_back(entry_of(newest(back - 1)));
+  }
+  return dump;
+}
+
+std::string Recorder::write_dump(const std::string& reason) const noexcept {
+  try {
+    const std::filesystem::path folder = trace_folder(job_);
+    std::filesystem::create_directories(folder);
+    const std::filesystem::path path = folder / concat("rank_", launch_.rank, ".json");
+    write_whole(path, to_json(dump(reason)));
+    return path.string();
+  } catch (const std::exception&) {  // A full disk must not hide the error that is being told.
+    return "";
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,87 @@
+#include "tessera/comm/internal/recorder.h"
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+class RecorderTest : public testing::Test {
+ protected:
+  uint64_t reduce(uint64_t sequence, const at::Tensor& tensor = at::ones({2, 3})) {
+    return recorder_->scheduled(group_, {.name = "all_reduce",
+                                         .sequence = sequence,
+                                         .timeout = std::chrono::seconds(9),
+                                         .inputs = {&tensor, 1}});
+  }
+
+  std::shared_ptr<Recorder> recorder_ =
+      Recorder::make({.launcher = "test", .rank = 1, .world_size = 2, .restart_count = 3}, "job");
+  std::shared_ptr<RecordedGroup> group_ =
+      recorder_->add_group("reduce-1f", "dp", "gloo", {{0}, {1}});
+};
+
+TEST_F(RecorderTest, KnowsWhereTheRankIs) {
+  EXPECT_EQ(recorder_->whereabouts().operation, "");
+  const uint64_t first = reduce(1);
+  EXPECT_FALSE(recorder_->whereabouts().inside) << "nobody waits for it yet";
+  recorder_->waiting(first);
+  const uint64_t second = reduce(2);
+  recorder_->waiting(second);
+  EXPECT_TRUE(recorder_->whereabouts().inside);
+  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #1 of group dp") << "the oldest";
+  recorder_->completed(first);
+  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #2 of group dp");
+  recorder_->completed(second);
+  EXPECT_FALSE(recorder_->whereabouts().inside);
+  recorder_->set_place("close of the world");
+  EXPECT_TRUE(recorder_->whereabouts().inside);
+  EXPECT_EQ(recorder_->whereabouts().operation, "close of the world");
+}
+
+TEST_F(RecorderTest, KeepsTheLastThousand) {
+  for (uint64_t i = 1; i <= 2500; ++i) recorder_->completed(reduce(i));
+  const FlightDump dump = recorder_->dump("test");
+  ASSERT_EQ(dump.entries.size(), Recorder::kCapacity);
+  for (size_t i = 0; i < dump.entries.size(); ++i) {
+    EXPECT_EQ(dump.entries[i].record_id, static_cast<int64_t>(1500 + i));
+    EXPECT_EQ(dump.entries[i].collective_seq_id, static_cast<int64_t>(1501 + i));
+  }
+  recorder_->completed(0);  // Long overwritten: nothing happens.
+  EXPECT_EQ(recorder_->dump("test").entries.front().record_id, 1500);
+}
+
+TEST_F(RecorderTest, TellsShapesStatesAndGroups) {
+  recorder_->waiting(reduce(1));
+  const at::Tensor message = at::ones({4}, at::kLong);
+  recorder_->scheduled(group_, {.name = "send",
+                                .sequence = 1,
+                                .p2p_sequence = 5,
+                                .p2p = P2pEnds{.is_send = true, .self = 1, .peer = 0},
+                                .inputs = {&message, 1}});
+  const FlightDump dump = recorder_->dump("SIGUSR1");
+  EXPECT_EQ(dump.rank, GlobalRank{1});
+  EXPECT_EQ(dump.restart, 3);
+  EXPECT_EQ(dump.reason, "SIGUSR1");
+  ASSERT_EQ(dump.groups.size(), 1U);
+  EXPECT_EQ(dump.groups[0].last_enqueued, 1);
+  EXPECT_EQ(dump.groups[0].last_started, 1);
+  EXPECT_EQ(dump.groups[0].last_completed, 0);
+  ASSERT_EQ(dump.entries.size(), 2U);
+  const FlightEntry& reduced = dump.entries[0];
+  EXPECT_EQ(reduced.profiling_name, "gloo:all_reduce");
+  EXPECT_EQ(reduced.inputs, (std::vector<FlightTensor>{{{2, 3}, "Float"}}));
+  EXPECT_EQ(reduced.outputs, reduced.inputs);
+  EXPECT_EQ(reduced.state, FlightState::kStarted);
+  EXPECT_EQ(reduced.timeout_ms, 9000);
+  EXPECT_LE(reduced.time_created_ns, *reduced.time_started_ns);
+  const FlightEntry& sent = dump.entries[1];
+  EXPECT_EQ(sent.profiling_name, "gloo:send 1->0");
+  EXPECT_TRUE(sent.is_p2p);
+  EXPECT_EQ(sent.p2p_seq_id, 5);
+  EXPECT_EQ(sent.op_id, 2);
+  EXPECT_EQ(sent.state, FlightState::kScheduled);
+}
+
+}  // namespace
+}  // namespace tessera

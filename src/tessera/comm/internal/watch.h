@@ -1,0 +1,122 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "tessera/comm/internal/beat.h"
+#include "tessera/comm/internal/recorder.h"
+#include "tessera/comm/launch_info.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+/// How long a rank may give no sign of life.
+struct Patience {
+  std::chrono::milliseconds beat;     // Between two signs of life of a rank.
+  std::chrono::milliseconds suspect;  // Silence after which a rank is lost whose connections broke.
+  std::chrono::milliseconds silence;  // Silence after which any rank is lost.
+
+  /// A store answers some thousand requests a second, so that large worlds beat more slowly.
+  static Patience of(int64_t world_size, std::chrono::milliseconds silence);
+};
+
+/// Gives this rank's signs of life through the store, and notices when others give none.
+///
+/// A thread of its own does all talking to the store: where the store's host is gone, it is this
+/// thread that hangs, and those that wait for an operation see that it does.
+class Watch {
+ public:
+  /// Returns after the first beat.
+  static std::shared_ptr<Watch> start(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const LaunchInfo& launch,
+                                      const std::shared_ptr<Recorder>& recorder,
+                                      const Patience& patience);
+
+  const Patience& patience() const { return patience_; }
+
+  /// While it lives, the watch looks after these ranks; `abort` is called once when the job is
+  /// known to have failed.
+  class Vigil {
+   public:
+    Vigil(Watch& watch, std::span<const GlobalRank> ranks, std::function<void()> abort = {});
+    ~Vigil();
+    Vigil(const Vigil&) = delete;
+    Vigil& operator=(const Vigil&) = delete;
+
+   private:
+    friend class Watch;
+    /// The ranks that this process looks after; in a large group each rank has its neighbours.
+    std::vector<int64_t> others() const;
+
+    Watch& watch_;
+    std::span<const GlobalRank> ranks_;
+    std::function<void()> abort_;
+    std::list<Vigil*>::iterator place_;
+  };
+
+  /// Why the job has failed, where that is known: the same words on all ranks.
+  std::optional<std::string> failure() const;
+  /// To be called where an engine has lost a connection: waits until the missing rank is known.
+  /// Nothing where all ranks of the vigil turn out to be alive.
+  std::optional<std::string> verdict(const Vigil& vigil);
+  /// "ranks 0, 1, 3 are in all_reduce #17 of group dp; rank 2 is in barrier #16 of group world".
+  std::string report(const Vigil& vigil);
+  /// Tells all ranks that the job has failed, unless another reason came first. Returns the first.
+  std::string publish(const std::string& failure);
+  /// The rank that holds the store stays until the others could read why the job failed.
+  void linger() const;
+  /// No more signs of life. Where `reason` is not empty it is the last one, and the others count
+  /// this rank as lost.
+  void stop(const std::string& reason);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Seen {
+    std::optional<Beat> beat;
+    Clock::time_point since;  // When it was first seen, by this process's clock.
+  };
+
+  Watch(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
+        std::shared_ptr<Recorder> recorder, const Patience& patience);
+  void run();
+  void tick();
+  void beat(const std::string& end);
+  void look_for_failure();
+  void look_after(const std::vector<int64_t>& ranks);
+  std::optional<std::string> loss_among(const std::vector<int64_t>& ranks) const;
+  std::string announce(const std::string& failure);
+  void fail(const std::string& failure);
+  std::vector<int64_t> watched_ranks() const;
+  std::optional<std::string> store_trouble() const;
+
+  const c10::intrusive_ptr<c10d::Store> store_;
+  const LaunchInfo launch_;
+  const std::shared_ptr<Recorder> recorder_;
+  const Patience patience_;
+  int64_t num_beats_ = 0;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::list<Vigil*> vigils_;
+  std::map<int64_t, Seen> seen_;
+  std::optional<std::string> failure_;
+  std::optional<std::string> to_publish_;
+  std::optional<std::string> end_;  // Set: the thread is to end, with these last words.
+  std::string store_error_;
+  Clock::time_point answered_ = Clock::now();  // The store's last answer.
+  Clock::time_point suspicious_until_{};
+  bool ended_ = false;
+};
+
+}  // namespace tessera

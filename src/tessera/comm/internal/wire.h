@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/internal/operation.h"
+
+/// From what users ask for to what engines can send.
+namespace tessera {
+
+/// The engine's name for the reduction; refuses an average of integers.
+c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group);
+/// Dense and of a dtype that engines add: bool travels as bytes, short integers as longer ones.
+at::Tensor reducible(const at::Tensor& tensor);
+/// Gloo has no average: the sum is divided when it is there.
+int64_t divisor_of(ReduceOp op, const Group& group);
+
+int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name);
+/// One share per rank; refuses what cannot be cut into equal pieces.
+Sizes equal_sizes(int64_t total, const Group& group, const char* name);
+int64_t numel_of(const Sizes& shape);
+
+/// Every rank's `mine`, one after the other, into `all`.
+void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine);
+
+}  // namespace tessera

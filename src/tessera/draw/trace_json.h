@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+/// A row of a process: where events are shown.
+struct TraceTrack {
+  int64_t process = 0;
+  int64_t thread = 0;
+
+  friend auto operator<=>(const TraceTrack&, const TraceTrack&) = default;
+};
+
+/// A moment on a row. Times count from the begin of the trace: viewers keep them as floating-point
+/// numbers, in which nanoseconds since the epoch would be lost.
+struct TracePoint {
+  TraceTrack track = {};
+  int64_t at_ns = 0;
+};
+
+struct TraceSpan {
+  TraceTrack track = {};
+  std::string name = {};
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  std::vector<std::pair<std::string, std::string>> details = {};  // Shown when it is selected.
+};
+
+/// Writes a trace in Chrome's JSON form, which Perfetto (ui.perfetto.dev) and chrome://tracing
+/// open. Spans of one row must not overlap, except that one may lie within another: assign_rows.
+class TraceWriter {
+ public:
+  explicit TraceWriter(std::ostream& out);
+
+  /// Processes are shown in the order of their numbers, as are the rows of a process.
+  void name_process(int64_t process, std::string_view name);
+  void name_thread(TraceTrack track, std::string_view name);
+
+  void span(const TraceSpan& span);
+  void instant(const TracePoint& point, std::string_view name);
+  void counter(const TracePoint& point, std::string_view name, double value);
+  /// An arrow from point to point, in order of time, each within a span of its row.
+  void flow(std::span<const TracePoint> points, std::string_view name);
+
+  /// Once, at the end.
+  void finish();
+
+ private:
+  std::ostream& begin(std::string_view phase, const TracePoint& point, std::string_view name);
+  void metadata(std::string_view what, TraceTrack track, std::string_view argument);
+
+  std::ostream& out_;
+  std::string_view between_ = "\n";
+  int64_t flows_ = 0;
+};
+
+struct TimeRange {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+/// A row for each range so that ranges of one row do not overlap, with few rows; `ranges` are
+/// sorted by their begin.
+std::vector<size_t> assign_rows(std::span<const TimeRange> ranges);
+
+}  // namespace tessera

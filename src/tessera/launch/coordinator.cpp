@@ -1,0 +1,225 @@
+#include "tessera/launch/coordinator.h"
+
+#include <algorithm>
+#include <set>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/draw/rank_text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kBadUsage = 2;
+
+std::string seconds(std::chrono::milliseconds time) {
+  return concat(static_cast<double>(time.count()) / 1000, " s");
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const LaunchOptions& options, Send send, Master master,
+                         Clock::time_point now)
+    : options_(options),
+      send_(std::move(send)),
+      master_(std::move(master)),
+      meeting_ends_(now + options.meeting_timeout) {}
+
+void Coordinator::receive(Peer peer, const Message& message, Clock::time_point now) {
+  if (std::holds_alternative<PingMessage>(message)) return;
+  if (const auto* request = std::get_if<JoinMessage>(&message)) return join(peer, *request);
+  const auto found = members_.find(peer);
+  if (found == members_.end()) throw CommError("it speaks before it joined");
+  Member& member = found->second;
+  if (const auto* healthy = std::get_if<HealthyMessage>(&message)) {
+    if (healthy->round == round_) member.healthy = true;
+  } else if (const auto* done = std::get_if<DoneMessage>(&message)) {
+    if (done->round == round_) member.done = true;
+    if (phase_ == Phase::kRunning && all(&Member::done)) end(std::nullopt);
+  } else if (const auto* stopped = std::get_if<StoppedMessage>(&message)) {
+    if (stopped->round == round_) member.stopped = true;
+    go_on_when_stopped(now);
+  } else if (const auto* failed = std::get_if<FailedMessage>(&message)) {
+    Failure failure = failed->failure;
+    failure.node = std::max<int64_t>(0, member.node);
+    if (failure.kind == Failure::Kind::kInterrupted) return interrupt(failure);
+    if (failed->round == round_ && phase_ == Phase::kRunning) fail(all(&Member::healthy), failure);
+  } else {
+    throw CommError("it sends what only a coordinator may send");
+  }
+}
+
+void Coordinator::join(Peer peer, const JoinMessage& join) {
+  if (is_member(peer)) throw CommError("it joins twice");
+  if (const auto refusal = objection(join)) {
+    send_(peer, *refusal);
+    // The wrong sizes are wrong on this side, too, as far as anybody can tell; a job that runs goes
+    // on.
+    const bool same_job = join.version == kProtocolVersion && join.id == options_.id;
+    const bool same_sizes = join.nproc == options_.nproc && join.nnodes == options_.nnodes;
+    if (same_job && !same_sizes && !started_) {
+      end(Failure{.kind = Failure::Kind::kMeeting,
+                  .host = join.host,
+                  .exit_code = kBadUsage,
+                  .message = refusal->reason});
+    }
+    return;
+  }
+  members_[peer] = {.join = join, .node = join.node};
+  send_(peer, WelcomeMessage{});
+  if (is_full()) start_round();
+}
+
+std::optional<RefuseMessage> Coordinator::objection(const JoinMessage& join) const {
+  if (join.version != kProtocolVersion) {
+    return RefuseMessage{concat("it speaks version ", join.version,
+                                " of the launchers' protocol, node 0 version ", kProtocolVersion,
+                                "; use the same Tessera on all nodes")};
+  }
+  if (join.id != options_.id) {
+    return RefuseMessage{concat(
+        "its --rdzv-id is '", join.id,
+        "', but another job meets here; give the same --rdzv-id, or another --rdzv-endpoint")};
+  }
+  if (join.nproc != options_.nproc) {
+    return RefuseMessage{concat("host ", join.host, " has --nproc ", join.nproc,
+                                ", node 0 has --nproc ", options_.nproc,
+                                "; give all nodes the same")};
+  }
+  if (join.nnodes != options_.nnodes) {
+    return RefuseMessage{concat("host ", join.host, " has --nnodes ", join.nnodes,
+                                ", node 0 has --nnodes ", options_.nnodes,
+                                "; give all nodes the same")};
+  }
+  if (phase_ != Phase::kMeeting || is_full()) {
+    return RefuseMessage{concat("the job has all its ", options_.nnodes, " nodes"), /*later=*/true};
+  }
+  const auto same = [&](const auto& entry) {
+    return join.node >= 0 && entry.second.node == join.node;
+  };
+  if (std::ranges::any_of(members_, same)) {
+    return RefuseMessage{
+        concat("another launcher has --node-rank ", join.node, "; give each node its own")};
+  }
+  return std::nullopt;
+}
+
+void Coordinator::lost(Peer peer, const std::string& why, Clock::time_point now) {
+  const auto found = members_.find(peer);
+  if (found == members_.end()) return;
+  const Member member = found->second;
+  const bool healthy = all(&Member::healthy);
+  members_.erase(found);
+  if (phase_ == Phase::kRunning) {
+    fail(healthy, {.kind = Failure::Kind::kNodeLost,
+                   .node = member.node,
+                   .host = member.join.host,
+                   .message = why});
+  }
+  go_on_when_stopped(now);
+}
+
+void Coordinator::tick(Clock::time_point now) {
+  if (phase_ != Phase::kMeeting || now < meeting_ends_) return;
+  const auto limit = started_ ? options_.rejoin_timeout : options_.meeting_timeout;
+  Failure failure = started_ ? failure_ : Failure{.kind = Failure::Kind::kMeeting};
+  failure.message = concat(failure.message, failure.message.empty() ? "" : "; ", members_.size(),
+                           " of ", options_.nnodes, " nodes came within ", seconds(limit),
+                           "; missing: ", missing_nodes());
+  end(failure);
+}
+
+std::optional<Clock::time_point> Coordinator::deadline() const {
+  return phase_ == Phase::kMeeting ? std::optional(meeting_ends_) : std::nullopt;
+}
+
+bool Coordinator::is_healthy() const {
+  return phase_ == Phase::kRunning && all(&Member::healthy);
+}
+
+// Who gave no number gets what is free, in the order of arrival.
+void Coordinator::number_nodes() {
+  std::set<int64_t> taken;
+  for (const auto& [peer, member] : members_) taken.insert(member.node);
+  int64_t next = 0;
+  for (auto& [peer, member] : members_) {
+    if (member.node >= 0) continue;
+    while (taken.contains(next)) ++next;
+    member.node = next++;
+  }
+}
+
+void Coordinator::start_round() {
+  number_nodes();
+  const auto [address, port] = master_();
+  phase_ = Phase::kRunning;
+  started_ = true;
+  for (auto& [peer, member] : members_) {
+    member.healthy = member.done = member.stopped = false;
+    send_(peer, StartMessage{.round = round_,
+                             .restart = round_,
+                             .max_restarts = options_.max_restarts,
+                             .node = member.node,
+                             .master_addr = address,
+                             .master_port = port});
+  }
+}
+
+void Coordinator::fail(bool healthy, const Failure& failure) {
+  failure_ = failure;
+  const bool again = healthy && round_ < options_.max_restarts;
+  verdict_ = {
+      .restart = again ? round_ + 1 : 0, .max_restarts = options_.max_restarts, .healthy = healthy};
+  phase_ = Phase::kStopping;
+  send_all(StopMessage{round_, failure_, verdict_});
+}
+
+// Whatever was going on, it ends now.
+void Coordinator::interrupt(const Failure& failure) {
+  if (phase_ == Phase::kOver) return;
+  failure_ = failure;
+  verdict_ = {.restart = 0, .max_restarts = options_.max_restarts};
+  if (phase_ == Phase::kMeeting) return end(failure_);
+  if (phase_ == Phase::kRunning) send_all(StopMessage{round_, failure_, verdict_});
+  phase_ = Phase::kStopping;
+}
+
+void Coordinator::go_on_when_stopped(Clock::time_point now) {
+  if (phase_ != Phase::kStopping || !all(&Member::stopped)) return;
+  if (verdict_.restart == 0) return end(failure_);
+  ++round_;
+  phase_ = Phase::kMeeting;
+  meeting_ends_ = now + options_.rejoin_timeout;
+  if (is_full()) start_round();
+}
+
+void Coordinator::end(const std::optional<Failure>& failure) {
+  send_all(EndMessage{failure});
+  phase_ = Phase::kOver;
+}
+
+void Coordinator::send_all(const Message& message) {
+  for (const auto& [peer, member] : members_) send_(peer, message);
+}
+
+bool Coordinator::all(bool Member::*what) const {
+  return std::ranges::all_of(members_, [&](const auto& entry) { return entry.second.*what; });
+}
+
+bool Coordinator::is_full() const {
+  return static_cast<int64_t>(members_.size()) == options_.nnodes;
+}
+
+std::string Coordinator::missing_nodes() const {
+  std::set<int64_t> present;
+  for (const auto& [peer, member] : members_) present.insert(member.node);
+  if (present.contains(-1))
+    return concat(options_.nnodes - static_cast<int64_t>(members_.size()), " of them");
+  RankGroup missing;
+  for (int64_t node = 0; node < options_.nnodes; ++node) {
+    if (!present.contains(node)) missing.push_back({node});
+  }
+  return concat("node ", short_list(missing));
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace tessera {
+
+/// A file descriptor that is closed when its owner ends.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { reset(); }
+
+  int get() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  void reset();
+  /// Hands it on: the caller closes it.
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_ = -1;
+};
+
+/// What the operating system refused: DataError with `what` and errno's words.
+[[noreturn]] void throw_system_error(const std::string& what);
+
+/// The descriptor; DataError naming `what` where the system call failed.
+Descriptor checked(int number, const std::string& what);
+
+struct Pipe {
+  Descriptor reader;
+  Descriptor writer;
+};
+
+/// Both ends close in programs that this one starts; the reader never blocks.
+Pipe make_pipe();
+
+}  // namespace tessera

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/launch/options.h"
+#include "tessera/launch/rendezvous_protocol.h"
+
+namespace tessera {
+
+/// The variables of one rank, as torchrun sets them: NAME=value. Based on this process's own.
+/// `folder` is that of the attempt, for error files and traces.
+std::vector<std::string> rank_environment(const LaunchOptions& options, const StartMessage& start,
+                                          int64_t local_rank, const std::string& folder);
+
+GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start, int64_t local_rank);
+/// What TORCHELASTIC_ERROR_FILE names.
+std::string error_file_of(const std::string& folder, GlobalRank rank);
+
+}  // namespace tessera

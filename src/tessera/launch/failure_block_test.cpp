@@ -1,0 +1,92 @@
+#include "tessera/launch/failure_block.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "tessera/base/text.h"
+
+namespace tessera {
+namespace {
+
+FailureBlock sample() {
+  return {.failure = {.host = "gpu07",
+                      .rank = {2},
+                      .signal = SIGSEGV,
+                      .message = "hidden_size 7 is not divisible by tp degree 2; choose tp from 1, "
+                                 "7, or change the model",
+                      .tail_name = "stderr",
+                      .tail = {"loading", "step 1"}},
+          .verdict = {.max_restarts = 3, .healthy = false},
+          .others = {{{0}, SIGTERM, SIGTERM},
+                     {{1}, SIGTERM, SIGTERM},
+                     {{3}, SIGKILL, SIGKILL},
+                     {{4}, 1 << 8, 0}}};
+}
+
+std::string rule(size_t width) {
+  std::string text;
+  for (size_t i = 0; i < width; ++i) text += "─";
+  return text + "\n";
+}
+
+TEST(FailureBlock, SaysAllInOnePiece) {
+  const std::string head = "── tessera run: the job failed ";
+  EXPECT_EQ(sample().to_string(80, ColorMode::kNone),
+            concat(head, rule(49),
+                   "  rank 2 on host gpu07 was killed by SIGSEGV (Segmentation fault)\n"
+                   "\n"
+                   "    hidden_size 7 is not divisible by tp degree 2; choose tp from 1, 7, or\n"
+                   "    change the model\n"
+                   "\n"
+                   "  the last lines of its stderr\n"
+                   "    │ loading\n"
+                   "    │ step 1\n"
+                   "\n"
+                   "  the other ranks\n"
+                   "    ranks 0,1  stopped with SIGTERM\n"
+                   "    rank 3     killed with SIGKILL, 5 s after SIGTERM\n"
+                   "    rank 4     ended by itself with exit code 1\n"
+                   "\n"
+                   "  No restart: it failed before all ranks had met, and would fail again.\n",
+                   rule(80)));
+}
+
+TEST(FailureBlock, FitsTheWidth) {
+  FailureBlock block = sample();
+  block.failure.tail.push_back(std::string(300, 'x') + "ä");
+  for (const int64_t width : {40, 80, 120, 500}) {
+    const std::string text = block.to_string(width, ColorMode::kNone);
+    for (const std::string_view line : split(text, '\n')) {
+      const auto length = std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
+      EXPECT_LE(length, std::max<int64_t>(std::min<int64_t>(width, 120), 66)) << line;
+    }
+  }
+}
+
+TEST(FailureBlock, SaysWhatComesNext) {
+  FailureBlock block = sample();
+  block.verdict = {.restart = 2, .max_restarts = 3};
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("All ranks start again: restart 2 of 3."),
+            std::string::npos);
+  block.verdict = {.max_restarts = 3};
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("No restart is left: 3 of 3 used."),
+            std::string::npos);
+  block.verdict = {};
+  EXPECT_EQ(block.to_string(80, ColorMode::kNone).find("restart"), std::string::npos);
+}
+
+TEST(FailureBlock, NamesTheNode) {
+  FailureBlock block = sample();
+  block.nnodes = 2;
+  block.failure.node = 1;
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("rank 2 of node 1 on host gpu07"),
+            std::string::npos);
+  block.failure.kind = Failure::Kind::kNodeLost;
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("node 1 on host gpu07 is lost"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

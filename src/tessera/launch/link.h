@@ -1,0 +1,95 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/launch/connection.h"
+#include "tessera/launch/coordinator.h"
+#include "tessera/launch/socket.h"
+
+namespace tessera {
+
+/// How the ranks of a node hear about the whole job.
+class Link {
+ public:
+  Link() = default;
+  virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  /// What this node tells the coordinator.
+  virtual void send(const Message& message, Clock::time_point now) = 0;
+  /// Looks at what has come and at the time; due at deadline().
+  virtual void step(Clock::time_point now) = 0;
+  virtual Clock::time_point deadline() const = 0;
+  /// The job is over: lets the others hear it, for a short time.
+  virtual void finish() = 0;
+  /// What the coordinator tells this node: start, stop and end.
+  std::vector<Message> take();
+
+ protected:
+  void deliver(const Message& message) { inbox_.push_back(message); }
+  bool has_mail() const { return !inbox_.empty(); }
+
+ private:
+  std::vector<Message> inbox_;
+};
+
+/// For node 0, and for a job of one node: decides itself, and listens for the others.
+class CoordinatorLink : public Link {
+ public:
+  /// The listener is closed where there are no others.
+  CoordinatorLink(const LaunchOptions& options, EventLoop& loop, Descriptor listener);
+  ~CoordinatorLink() override;
+  void send(const Message& message, Clock::time_point now) override;
+  void step(Clock::time_point now) override;
+  Clock::time_point deadline() const override;
+  void finish() override;
+
+ private:
+  void accept();
+  void hear(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
+  bool is_to_go(Coordinator::Peer peer, const Connection& connection, Clock::time_point now) const;
+  std::pair<std::string, int64_t> new_master();
+
+  const LaunchOptions& options_;
+  EventLoop& loop_;
+  Descriptor listener_;
+  std::map<Coordinator::Peer, std::unique_ptr<Connection>> connections_;
+  Coordinator::Peer next_peer_ = 1;
+  std::optional<PortReservation> reservation_;
+  int64_t last_port_ = 0;  // A restart has another one: connections of the last may linger.
+  Coordinator coordinator_;
+};
+
+/// For the other nodes: asks node 0 to be let in, and hears from it.
+class MemberLink : public Link {
+ public:
+  MemberLink(const LaunchOptions& options, EventLoop& loop);
+  void send(const Message& message, Clock::time_point now) override;
+  void step(Clock::time_point now) override;
+  Clock::time_point deadline() const override;
+  void finish() override;
+
+ private:
+  void hear(const Message& message, Clock::time_point now);
+  void try_again(const std::string& why, Clock::time_point now);
+  void give_up(Failure failure);
+
+  const LaunchOptions& options_;
+  EventLoop& loop_;
+  std::unique_ptr<Connection> connection_;
+  bool welcome_ = false;
+  bool over_ = false;
+  std::string last_reason_ = "no answer";
+  Clock::time_point meeting_ends_;
+  Clock::time_point next_try_;
+};
+
+/// The coordinator's where this host has the endpoint's address and nobody listens there yet.
+std::unique_ptr<Link> make_link(const LaunchOptions& options, EventLoop& loop);
+
+}  // namespace tessera

@@ -1,0 +1,147 @@
+#include "tessera/launch/local_job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "tessera/base/text.h"
+#include "tessera/launch/socket.h"
+
+namespace tessera {
+namespace {
+
+// Failures so near to each other may be seen in another order than they happened in.
+constexpr std::chrono::milliseconds kSettle{100};
+constexpr std::chrono::seconds kHealthyAfter{5};
+constexpr std::chrono::seconds kDeathTime{5};  // For the kernel to take away what was killed.
+constexpr std::chrono::seconds kDrainTime{1};  // A daemon may hold a stream for ever.
+
+using RankList = std::vector<std::unique_ptr<RankProcess>>;
+
+bool all(const RankList& ranks, bool (RankProcess::*what)() const) {
+  return std::ranges::all_of(ranks, [&](const auto& rank) { return (*rank.*what)(); });
+}
+
+bool any(const RankList& ranks, bool (RankProcess::*what)() const) {
+  return std::ranges::any_of(ranks, [&](const auto& rank) { return (*rank.*what)(); });
+}
+
+bool is_well(const std::unique_ptr<RankProcess>& rank) {
+  return rank->has_told_health() || (rank->has_ended() && !rank->has_failed());
+}
+
+}  // namespace
+
+LocalJob::LocalJob(const LaunchOptions& options, const StartMessage& start,
+                   const std::string& program, const std::string& folder, EventLoop& loop,
+                   Guard& guard, Screen& screen)
+    : options_(options), node_(start.node) {
+  for (int64_t local = 0; local < options.nproc; ++local) {
+    const GlobalRank rank = global_rank(options, start, local);
+    const RankSpec spec{.rank = rank,
+                        .program = program,
+                        .command = options.command,
+                        .environment = rank_environment(options, start, local, folder),
+                        .log = options.log_dir.empty() ? "" : concat(folder, "/rank_", rank),
+                        .error_file = error_file_of(folder, rank)};
+    ranks_.push_back(std::make_unique<RankProcess>(spec, loop, guard, screen));
+  }
+}
+
+LocalJob::~LocalJob() {
+  send(SIGKILL);
+}
+
+void LocalJob::step(Clock::time_point now) {
+  deadline_ = Clock::time_point::max();
+  if (over_) return;
+  for (const auto& rank : ranks_) rank->step();
+  look_at_health(now);
+  look_for_failure(now);
+  look_at_end(now);
+}
+
+void LocalJob::look_at_health(Clock::time_point now) {
+  if (healthy_ || stopping_) return;
+  // Where one rank tells, the program knows how to, and all will.
+  const bool silent = !any(ranks_, &RankProcess::has_told_health);
+  healthy_ = std::ranges::all_of(ranks_, is_well) ||
+             (silent && now >= started_ + kHealthyAfter && !any(ranks_, &RankProcess::has_failed));
+  if (!healthy_ && silent) wake_at(std::max(now, started_ + kHealthyAfter));
+}
+
+void LocalJob::look_for_failure(Clock::time_point now) {
+  if (failure_ || stopping_ || !any(ranks_, &RankProcess::has_failed)) return;
+  const Clock::time_point first = failed_at_.value_or(now);
+  failed_at_ = first;
+  if (now < first + kSettle && !all(ranks_, &RankProcess::has_ended)) {
+    return wake_at(first + kSettle);
+  }
+  Failure failure = first_to_fail().failure();
+  failure.node = node_;
+  failure.host = host_name();
+  failure_ = std::move(failure);
+}
+
+RankProcess& LocalJob::first_to_fail() {
+  const auto earlier = [](const auto& a, const auto& b) {
+    if (a->has_failed() != b->has_failed()) return a->has_failed();
+    return a->failed_at_us() < b->failed_at_us();
+  };
+  return **std::ranges::min_element(ranks_, earlier);
+}
+
+// Sends what is due, and says whether no process is left.
+bool LocalJob::look_at_processes(Clock::time_point now) {
+  if (all(ranks_, &RankProcess::is_group_gone)) return true;
+  if (all(ranks_, &RankProcess::has_ended)) stop(SIGTERM, now);  // They left some behind.
+  if (!stopping_) return false;
+  if (now >= kill_at_) kill_now(now);
+  const auto due = killed_ ? kill_at_ + kDeathTime : kill_at_;
+  wake_at(due);
+  return killed_ && now >= due;  // In the kernel, out of reach.
+}
+
+void LocalJob::look_at_end(Clock::time_point now) {
+  if (!look_at_processes(now)) return;
+  // A reader of the screen that is slow is waited for, unless all have to end.
+  const bool patient = !stopping_ || now < kill_at_ + kDrainTime;
+  const bool wait = patient && any(ranks_, &RankProcess::is_paused);
+  const Clock::time_point since = wait ? now : gone_at_.value_or(now);
+  gone_at_ = since;
+  if (any(ranks_, &RankProcess::has_open_streams) && now < since + kDrainTime) {
+    return wake_at(since + kDrainTime);
+  }
+  for (const auto& rank : ranks_) rank->close_streams();
+  over_ = true;
+}
+
+void LocalJob::stop(int signal, Clock::time_point now) {
+  if (std::exchange(stopping_, true)) return;
+  send(signal);
+  kill_at_ = now + options_.grace;
+  deadline_ = now;
+}
+
+void LocalJob::kill_now(Clock::time_point now) {
+  if (std::exchange(killed_, true)) return;
+  stopping_ = true;
+  kill_at_ = now;
+  send(SIGKILL);
+}
+
+std::vector<RankEnd> LocalJob::ends_but(GlobalRank rank) const {
+  std::vector<RankEnd> ends;
+  for (const auto& one : ranks_) {
+    if (one->rank() != rank) ends.push_back(one->end());
+  }
+  return ends;
+}
+
+void LocalJob::send(int signal) {
+  for (const auto& rank : ranks_) {
+    if (!rank->is_group_gone()) rank->signal(signal);
+  }
+}
+
+}  // namespace tessera

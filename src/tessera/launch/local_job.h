@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/launch/environment.h"
+#include "tessera/launch/rank_process.h"
+
+namespace tessera {
+
+/// One attempt of this node's ranks, from their start until nothing of them is left.
+class LocalJob {
+ public:
+  LocalJob(const LaunchOptions& options, const StartMessage& start, const std::string& program,
+           const std::string& folder, EventLoop& loop, Guard& guard, Screen& screen);
+  /// Kills what is left.
+  ~LocalJob();
+  LocalJob(const LocalJob&) = delete;
+  LocalJob& operator=(const LocalJob&) = delete;
+
+  /// Takes note of what has happened; due at deadline().
+  void step(Clock::time_point now);
+  Clock::time_point deadline() const { return deadline_; }
+  /// Asks all ranks to end by this signal, and kills them after the grace. Once is enough.
+  void stop(int signal, Clock::time_point now);
+  /// Kills all ranks now.
+  void kill_now(Clock::time_point now);
+
+  /// All ranks told that they have met; ranks that never tell count as healthy after 5 s.
+  bool is_healthy() const { return healthy_; }
+  /// The first failure by time, where a rank failed before all were stopped.
+  const std::optional<Failure>& failure() const { return failure_; }
+  /// No process of the ranks is left, and all that they wrote was read.
+  bool is_over() const { return over_; }
+  /// Of the ranks other than that one.
+  std::vector<RankEnd> ends_but(GlobalRank rank) const;
+
+ private:
+  void look_for_failure(Clock::time_point now);
+  void look_at_health(Clock::time_point now);
+  bool look_at_processes(Clock::time_point now);
+  void look_at_end(Clock::time_point now);
+  RankProcess& first_to_fail();
+  void send(int signal);
+  void wake_at(Clock::time_point time) { deadline_ = std::min(deadline_, time); }
+
+  const LaunchOptions& options_;
+  int64_t node_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point deadline_ = started_;
+  bool healthy_ = false;
+  bool over_ = false;
+  std::optional<Failure> failure_;
+  std::optional<Clock::time_point> failed_at_;  // The first failure was seen.
+  bool stopping_ = false;                       // All were asked to stop.
+  bool killed_ = false;
+  Clock::time_point kill_at_;                 // When they are to be killed, or were.
+  std::optional<Clock::time_point> gone_at_;  // No process is left.
+};
+
+}  // namespace tessera

@@ -1,0 +1,132 @@
+#include "tessera/launch/node.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tessera/base/text.h"
+#include "tessera/launch/socket.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kFarewell{3};  // For the coordinator to answer an interrupted node.
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() : path_(fs::temp_directory_path() / "tessera-run-XXXXXX") {
+  if (mkdtemp(path_.data()) == nullptr) throw_system_error(concat("cannot make ", path_));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Node::Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
+           Screen& screen, Send send)
+    : options_(options),
+      program_(std::move(program)),
+      loop_(loop),
+      guard_(guard),
+      screen_(screen),
+      send_(std::move(send)) {}
+
+void Node::handle(const Message& message, Clock::time_point now) {
+  if (const auto* order = std::get_if<StartMessage>(&message)) {
+    start(*order);
+  } else if (const auto* stop = std::get_if<StopMessage>(&message)) {
+    const bool by_user = stop->failure.kind == Failure::Kind::kInterrupted;
+    if (job_) job_->stop(by_user ? static_cast<int>(stop->failure.signal) : SIGTERM, now);
+    stop_ = *stop;
+  } else if (const auto* end = std::get_if<EndMessage>(&message)) {
+    if (job_) job_->stop(SIGTERM, now);
+    end_ = *end;
+  }
+}
+
+void Node::start(const StartMessage& start) {
+  start_ = start;
+  told_health_ = told_failure_ = told_done_ = told_stopped_ = false;
+  stop_.reset();
+  job_.reset();
+  fs::create_directories(attempt_folder());
+  job_ = std::make_unique<LocalJob>(options_, start, program_, attempt_folder(), loop_, guard_,
+                                    screen_);
+}
+
+std::string Node::attempt_folder() const {
+  const fs::path root =
+      options_.log_dir.empty() ? fs::path(temporary_.path()) : fs::absolute(options_.log_dir);
+  return root / concat("attempt_", start_.restart);
+}
+
+void Node::step(Clock::time_point now) {
+  if (job_) job_->step(now);
+  tell();
+  if (!is_idle() || (!end_ && now < leave_at_)) return;
+  const std::optional<Failure> failure = end_ ? end_->failure : interrupted_;
+  if (failure && failure != shown_) show(*failure, {.healthy = told_health_});
+  exit_code_ = failure ? static_cast<int>(failure->code()) : 0;
+}
+
+void Node::tell() {
+  if (!job_) return;
+  const auto once = [&](bool& told, const Message& message) {
+    if (!std::exchange(told, true)) send_(message);
+  };
+  if (job_->is_healthy()) once(told_health_, HealthyMessage{start_.round});
+  const std::optional<Failure> failure = job_->failure();
+  if (failure) once(told_failure_, FailedMessage{start_.round, *failure});
+  if (!job_->is_over()) return;
+  if (stop_) {
+    if (!told_stopped_) show(stop_->failure, stop_->verdict);
+    once(told_stopped_, StoppedMessage{start_.round});
+  } else if (!failure && !end_ && !interrupted_) {
+    once(told_done_, DoneMessage{start_.round});
+  }
+}
+
+Clock::time_point Node::deadline() const {
+  return std::min(leave_at_, job_ ? job_->deadline() : Clock::time_point::max());
+}
+
+void Node::interrupt(int signal, Clock::time_point now) {
+  const std::string name = signal_name(signal);
+  if (interrupted_) {
+    if (job_) job_->kill_now(now);
+    leave_at_ = now;
+    return;
+  }
+  interrupted_ = Failure{.kind = Failure::Kind::kInterrupted,
+                         .node = start_.node,
+                         .host = host_name(),
+                         .signal = signal};
+  if (!is_idle()) screen_.say(concat(name, ": the ranks are asked to stop; once more kills them"));
+  if (job_) job_->stop(signal, now);
+  leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : options_.grace);
+  send_(FailedMessage{start_.round, *interrupted_});
+}
+
+void Node::show(const Failure& failure, const Verdict& verdict) {
+  shown_ = failure;
+  if (failure.kind == Failure::Kind::kInterrupted) {
+    const bool here = interrupted_.has_value();
+    return screen_.say(concat(
+        signal_name(failure.signal),
+        here ? "" : concat(" at the launcher of node ", failure.node, " on host ", failure.host),
+        ": all ranks of this node have stopped"));
+  }
+  FailureBlock block{
+      .failure = failure, .verdict = verdict, .nnodes = options_.nnodes, .node = start_.node};
+  const bool of_rank = failure.kind == Failure::Kind::kRank;
+  if (job_) block.others = job_->ends_but(of_rank ? failure.rank : GlobalRank{-1});
+  if (!options_.log_dir.empty() && job_) block.logs = attempt_folder();
+  block.grace_seconds = static_cast<double>(options_.grace.count()) / 1000;
+  screen_.err().write(block.to_string(options_.width, options_.err_color));
+}
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tessera/launch/local_job.h"
+
+namespace tessera {
+
+/// A folder that goes with its owner.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// This node's part in the job: does what the coordinator says, tells it what happens, and explains
+/// it to people.
+class Node {
+ public:
+  using Send = std::function<void(const Message&)>;
+  Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
+       Screen& screen, Send send);
+
+  /// start, stop and end.
+  void handle(const Message& message, Clock::time_point now);
+  void step(Clock::time_point now);
+  Clock::time_point deadline() const;
+  /// A signal to this launcher: the job ends; the second time, at once.
+  void interrupt(int signal, Clock::time_point now);
+  /// What the launcher ends with, once the job is over.
+  std::optional<int> exit_code() const { return exit_code_; }
+  bool is_interrupted() const { return interrupted_.has_value(); }
+
+ private:
+  void start(const StartMessage& start);
+  void tell();
+  void show(const Failure& failure, const Verdict& verdict);
+  bool is_idle() const { return !job_ || job_->is_over(); }
+  std::string attempt_folder() const;
+
+  const LaunchOptions& options_;
+  std::string program_;
+  EventLoop& loop_;
+  Guard& guard_;
+  Screen& screen_;
+  Send send_;
+  TemporaryFolder temporary_;
+  StartMessage start_;
+  std::unique_ptr<LocalJob> job_;
+  // What was told and heard in this round.
+  bool told_health_ = false;
+  bool told_failure_ = false;
+  bool told_done_ = false;
+  bool told_stopped_ = false;
+  std::optional<StopMessage> stop_;
+  std::optional<EndMessage> end_;
+  std::optional<Failure> interrupted_;
+  Clock::time_point leave_at_ =
+      Clock::time_point::max();  // An interrupted launcher does not wait for ever.
+  std::optional<Failure> shown_;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace tessera

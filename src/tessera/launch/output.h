@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/launch/event_loop.h"
+
+namespace tessera {
+
+/// Puts a prefix before each line of a stream that arrives in pieces. A carriage return ends a
+/// line, too, so that progress bars are seen; what is longer than kLongestLine is cut into lines of
+/// it.
+class LinePrefixer {
+ public:
+  static constexpr size_t kLongestLine = size_t{64} << 10;
+
+  explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
+  /// The lines that are complete by now.
+  std::string add(std::string_view bytes);
+  /// The last line where it has no end.
+  std::string finish();
+
+ private:
+  std::string prefix_;
+  std::string begun_;  // Of the line whose end has not come.
+  bool after_return_ = false;
+};
+
+/// The end of a stream, in little memory.
+class Tail {
+ public:
+  static constexpr size_t kBytes = size_t{4} << 10;
+
+  void add(std::string_view bytes);
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// The last lines of a text, without colours and control characters, each cut to `width` bytes.
+std::vector<std::string> last_lines(std::string_view text, size_t count, size_t width);
+
+/// The end of a file; "" where it cannot be read.
+std::string tail_of_file(const std::string& path);
+
+/// A descriptor to write to that may be slow: what it does not take waits here, and the launcher
+/// goes on. Whoever writes stops reading where `is_full`.
+class Sink {
+ public:
+  Sink(EventLoop& loop, int descriptor) : loop_(loop), descriptor_(descriptor) {}
+  ~Sink();
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+
+  void write(std::string_view text);
+  /// Tries until all is written or the deadline has passed.
+  void flush(Clock::time_point deadline);
+  bool is_full() const { return waiting_.size() > kMostWaiting; }
+  /// Nobody reads any more.
+  bool is_broken() const { return broken_; }
+
+ private:
+  static constexpr size_t kMostWaiting = size_t{1} << 20;
+  void pump();
+  bool write_some();
+
+  EventLoop& loop_;
+  int descriptor_;
+  std::string waiting_;
+  bool broken_ = false;
+};
+
+}  // namespace tessera

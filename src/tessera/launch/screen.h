@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tessera/launch/options.h"
+#include "tessera/launch/output.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+/// The launcher's stdout and stderr, which all ranks share.
+class Screen {
+ public:
+  Screen(const LaunchOptions& options, EventLoop& loop);
+
+  Sink& out() { return out_; }
+  /// The same as out() where both lead to the same place, so that lines stay whole.
+  Sink& err() { return err_ ? *err_ : out_; }
+  /// "[ 3] ", as wide for all ranks, coloured by the rank on a terminal.
+  std::string out_prefix(GlobalRank rank) const { return prefix(rank, options_.out_color); }
+  std::string err_prefix(GlobalRank rank) const { return prefix(rank, options_.err_color); }
+  /// The launcher's own words, on stderr.
+  void say(const std::string& words);
+
+ private:
+  std::string prefix(GlobalRank rank, ColorMode color) const;
+
+  const LaunchOptions& options_;
+  Sink out_;
+  std::unique_ptr<Sink> err_;
+};
+
+}  // namespace tessera

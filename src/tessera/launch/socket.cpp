@@ -1,0 +1,92 @@
+#include "tessera/launch/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+AddressList resolve(const std::string& host, int64_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  TSR_CHECK(error == 0, "the host '", host, "' has no address (", gai_strerror(error),
+            "); name node 0 as all nodes know it, e.g. --rdzv-endpoint 10.0.0.1:29400");
+  return AddressList(list);
+}
+
+Descriptor make_socket(int family, int flags) {
+  return checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), "no socket");
+}
+
+void set_option(const Descriptor& descriptor, int level, int name) {
+  const int yes = 1;
+  setsockopt(descriptor.get(), level, name, &yes, sizeof(yes));
+}
+
+}  // namespace
+
+std::optional<Descriptor> listen_at(const Endpoint& endpoint) {
+  const AddressList list = resolve(endpoint.host, endpoint.port);
+  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
+    Descriptor listener = make_socket(at->ai_family, SOCK_NONBLOCK);
+    set_option(listener, SOL_SOCKET, SO_REUSEADDR);
+    if (bind(listener.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+        listen(listener.get(), SOMAXCONN) == 0) {
+      return listener;
+    }
+  }
+  return std::nullopt;
+}
+
+Descriptor connect_to(const Endpoint& endpoint) {
+  const AddressList list = resolve(endpoint.host, endpoint.port);
+  Descriptor descriptor = make_socket(list->ai_family, SOCK_NONBLOCK);
+  set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
+  // A refusal at once is seen as one later is: by the first write.
+  [[maybe_unused]] const int result = connect(descriptor.get(), list->ai_addr, list->ai_addrlen);
+  return descriptor;
+}
+
+Descriptor accept_from(const Descriptor& listener) {
+  Descriptor accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (accepted.is_open()) set_option(accepted, IPPROTO_TCP, TCP_NODELAY);
+  return accepted;
+}
+
+PortReservation::PortReservation(const std::string& host) {
+  const AddressList list = resolve(host, 0);
+  socket_ = make_socket(list->ai_family, 0);
+  set_option(socket_, SOL_SOCKET, SO_REUSEADDR);
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (bind(socket_.get(), list->ai_addr, list->ai_addrlen) != 0 ||
+      getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw_system_error(concat("no free port at ", host, " for rank 0; give --master-port"));
+  }
+  // The port lies at the same place in both kinds of addresses.
+  port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace tessera

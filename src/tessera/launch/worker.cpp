@@ -1,0 +1,115 @@
+#include "tessera/launch/worker.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tessera/base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kHealthVariable = "TESSERA_HEALTH_FD";
+constexpr const char* kErrorVariable = "TORCHELASTIC_ERROR_FILE";
+
+// A descriptor of that number may by now be something else; only a pipe can be the launcher's.
+bool is_pipe(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+// A launcher that is gone must not end this process: the signal is taken back where it was raised.
+void write_byte_without_signal(int descriptor) {
+  sigset_t broken_pipe;
+  sigset_t before;
+  sigemptyset(&broken_pipe);
+  sigaddset(&broken_pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const bool failed = write(descriptor, "1", 1) < 0;
+  const timespec at_once{};
+  if (failed) sigtimedwait(&broken_pipe, nullptr, &at_once);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::string error_text(std::string_view message) {
+  using std::chrono::duration_cast;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto seconds = duration_cast<std::chrono::seconds>(now).count();
+  const auto micros = duration_cast<std::chrono::microseconds>(now).count();
+  const nlohmann::json extra{{"py_callstack", message},  // torchrun shows this as the traceback.
+                             {"timestamp", std::to_string(seconds)},
+                             {"timestamp_us", std::to_string(micros)}};  // torchrun ignores it.
+  const nlohmann::json error{{"message", {{"message", message}, {"extraInfo", extra}}}};
+  return error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void write_new_file(const char* path, std::string_view text) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return;  // An earlier report is there, or nobody can be told.
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written <= 0) break;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  close(file);
+}
+
+std::string message_of_current_exception() {
+  const std::exception_ptr current = std::current_exception();
+  if (!current) return "std::terminate was called without an exception";
+  try {
+    std::rethrow_exception(current);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+std::terminate_handler previous_handler = nullptr;
+
+[[noreturn]] void report_and_end() {
+  report_error(message_of_current_exception());
+  if (previous_handler != nullptr) previous_handler();
+  std::abort();
+}
+
+}  // namespace
+
+void report_healthy() {
+  const char* text = std::getenv(kHealthVariable);
+  const auto number = to_integer(text == nullptr ? "" : text);
+  unsetenv(kHealthVariable);
+  if (!number || *number < 0 || *number > INT_MAX) return;
+  const int descriptor = static_cast<int>(*number);
+  if (!is_pipe(descriptor)) return;
+  write_byte_without_signal(descriptor);
+  close(descriptor);  // So that children of this rank do not hold it.
+}
+
+void report_error(std::string_view message) noexcept {
+  try {
+    const char* path = std::getenv(kErrorVariable);
+    if (path != nullptr && *path != '\0') write_new_file(path, error_text(message));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody left to tell.
+  }
+}
+
+void report_uncaught() {
+  static const bool installed = [] {
+    previous_handler = std::set_terminate(report_and_end);
+    return true;
+  }();
+  static_cast<void>(installed);
+}
+
+}  // namespace tessera

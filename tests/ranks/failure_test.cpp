@@ -1,0 +1,284 @@
+// Ranks that die, stop and hang: the others say who, where and when, and end. The ranks are started
+// without a launcher, whose signals would come first.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/world.h"
+#include "tests/testkit/spawn.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testkit::SpawnedRanks;
+
+constexpr const char* kScene = "TESSERA_TEST_SCENE";
+constexpr int64_t kWorldSize = 4;
+constexpr int kRaised = 7;           // Exit code of a rank that caught a CommError and told it.
+constexpr seconds kPromised{10};     // How soon the others must have ended.
+constexpr seconds kStartTimeout{4};  // A rank that dies before it came is missed after this.
+constexpr seconds kLong{600};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+void say(const std::string& text) {
+  std::cout << text << std::endl;  // At once: the test reads it.
+}
+
+// ---- What the ranks do
+
+[[noreturn]] void reduce_for_ever(const Group& group) {
+  const at::Tensor tensor = at::ones({1 << 18});
+  for (;;) all_reduce(tensor, group).wait();
+}
+
+void play(const std::string& scene, World& world) {
+  const Group all = world.group();
+  const Group dp = world.group({{0}, {1}, {2}, {3}}, {.name = "dp", .lane = Lane::kReduce});
+  const bool victim = variable("TESSERA_TEST_VICTIM") == std::to_string(world.rank().value);
+  barrier(all);
+  barrier(dp);
+  say("ready");
+  if (scene == "reduce") reduce_for_ever(dp);
+  if (scene == "recv") {
+    at::Tensor tensor = at::zeros({8});
+    const GroupRank next{(world.rank().value + 1) % kWorldSize};
+    recv(tensor, next, dp).wait();  // Nobody sends.
+  }
+  if (scene == "shutdown") {
+    if (victim) std::this_thread::sleep_for(seconds(30));
+    world.close();
+  }
+  if (scene == "elsewhere") {
+    all_reduce(at::ones({4}), dp).wait();
+    if (victim) barrier(all);
+    all_reduce(at::ones({4}), dp).wait();
+  }
+  if (scene == "throws" && victim) throw ConfigError("this rank has a bug");
+  if (scene == "throws") barrier(all);
+}
+
+// Plays the scene as one rank; the process ends here.
+[[noreturn]] void play_as_rank(const std::string& scene) {
+  int code = 0;
+  try {
+    const milliseconds timeout = variable("TESSERA_TEST_TIMEOUT").empty()
+                                     ? kLong
+                                     : milliseconds(std::stoll(variable("TESSERA_TEST_TIMEOUT")));
+    World world = World::connect(
+        {.backend = Backend::kGloo, .timeout = timeout, .start_timeout = kStartTimeout});
+    play(scene, world);
+  } catch (const CommError& error) {
+    say(concat("raised: ", error.what()));
+    code = kRaised;
+  } catch (const std::exception& error) {
+    say(concat("another error: ", error.what()));
+    code = 1;
+  }
+  std::exit(code);
+}
+
+// ---- What the test sees
+
+SpawnedRanks start(const std::string& scene, int64_t victim,
+                   std::map<std::string, std::string> variables = {}) {
+  variables[kScene] = scene;
+  variables["TESSERA_TEST_VICTIM"] = std::to_string(victim);
+  return {kWorldSize, {}, variables};
+}
+
+bool all_ready(SpawnedRanks& ranks) {
+  for (int64_t rank = 0; rank < kWorldSize; ++rank) {
+    if (!ranks.wait_for_output(rank, "ready\n", seconds(60))) return false;
+  }
+  return true;
+}
+
+// Those who are left raise within the promised time; returns what they said, in rank order.
+std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim) {
+  const auto deadline = std::chrono::steady_clock::now() + kPromised;
+  std::vector<std::string> said;
+  for (int64_t rank = 0; rank < kWorldSize; ++rank) {
+    if (rank == victim) continue;
+    const auto left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto end = ranks.wait_for_end(rank, left);
+    EXPECT_TRUE(end.has_value()) << "rank " << rank << " hangs:\n" << ranks.output(rank);
+    if (!end) continue;
+    EXPECT_TRUE(WIFEXITED(end->status) && WEXITSTATUS(end->status) == kRaised)
+        << "rank " << rank << " ended with status " << end->status << ":\n"
+        << end->output;
+    const size_t at = end->output.find("raised: ");
+    EXPECT_NE(at, std::string::npos) << end->output;
+    if (at != std::string::npos) said.push_back(end->output.substr(at));
+  }
+  return said;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The error names who is missing: the rank, or rank 0 as the holder of the store.
+bool names(const std::string& said, int64_t victim) {
+  return contains(said, concat("rank ", victim)) &&
+         (contains(said, "went missing") || contains(said, "no sign of life") ||
+          contains(said, "ended without closing") ||
+          (victim == 0 && contains(said, "holds the store")) ||
+          (victim == 0 && contains(said, "cannot reach the store of rank 0")) ||
+          (victim == 0 && contains(said, "did not meet rank 0")));
+}
+
+int num_rounds() {
+  return variable("TESSERA_SOAK").empty() ? 5 : 50;
+}
+
+std::mt19937& random_numbers() {
+  static std::mt19937 generator(std::random_device{}());
+  return generator;
+}
+
+int64_t random_below(int64_t end) {
+  return std::uniform_int_distribution<int64_t>(0, end - 1)(random_numbers());
+}
+
+/// A world whose victim dies at a random moment.
+struct Round {
+  int64_t victim = random_below(kWorldSize);
+  milliseconds moment{0};
+  std::unique_ptr<SpawnedRanks> ranks;
+  std::vector<std::string> said;
+};
+
+struct Kills {
+  std::string scene;
+  bool when_ready = true;  // Otherwise at start-up.
+  int64_t longest_ms = 0;  // The random moment comes within this time.
+  int at_once = 5;
+};
+
+// Rounds run side by side, a few at a time: most of a round is waiting.
+void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>& check) {
+  for (int first = 0; first < num_rounds(); first += kills.at_once) {
+    std::vector<std::thread> threads;
+    std::vector<Round> rounds(static_cast<size_t>(kills.at_once));
+    for (Round& round : rounds) {
+      round.moment = milliseconds(random_below(kills.longest_ms));
+      round.ranks = std::make_unique<SpawnedRanks>(start(kills.scene, round.victim));
+      threads.emplace_back([&round, &kills] {
+        if (kills.when_ready) {
+          EXPECT_TRUE(all_ready(*round.ranks)) << round.ranks->output(0);
+        }
+        std::this_thread::sleep_for(round.moment);
+        round.ranks->signal(round.victim, SIGKILL);
+        round.said = what_the_others_say(*round.ranks, round.victim);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Round& round : rounds) {
+      SCOPED_TRACE(
+          concat("rank ", round.victim, " was killed after ", round.moment.count(), " ms"));
+      EXPECT_EQ(round.said.size(), kWorldSize - 1U);
+      check(round);
+    }
+  }
+}
+
+TEST(Failure, AKillInTheMiddleOfAnAllReduceIsTold) {
+  kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [](const Round& round) {
+    for (const std::string& said : round.said) {
+      EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
+                  contains(said, " ms: ") && names(said, round.victim))
+          << said;
+    }
+  });
+}
+
+TEST(Failure, AKillAtStartUpIsTold) {
+  // One world at a time: the time within which ranks must have come is short here.
+  kill_in_rounds({.scene = "reduce", .when_ready = false, .longest_ms = 700, .at_once = 1},
+                 [](const Round& round) {
+                   for (const std::string& said : round.said)
+                     EXPECT_TRUE(names(said, round.victim)) << said;
+                 });
+}
+
+TEST(Failure, AKillDuringShutdownIsTold) {
+  kill_in_rounds({.scene = "shutdown", .longest_ms = 500}, [](const Round& round) {
+    for (const std::string& said : round.said) {
+      EXPECT_TRUE(contains(said, "close of the world failed after ") && names(said, round.victim))
+          << said;
+    }
+  });
+}
+
+TEST(Failure, AKillWhileOthersWaitForAMessageIsTold) {
+  SpawnedRanks ranks = start("recv", 2);
+  ASSERT_TRUE(all_ready(ranks));
+  ranks.signal(2, SIGKILL);
+  for (const std::string& said : what_the_others_say(ranks, 2)) {
+    EXPECT_TRUE(contains(said, "recv #1 of group dp failed after ") && names(said, 2)) << said;
+  }
+}
+
+TEST(Failure, ARankThatThrowsIsTold) {
+  SpawnedRanks ranks = start("throws", 3);
+  for (const std::string& said : what_the_others_say(ranks, 3)) {
+    EXPECT_TRUE(contains(said, "barrier #2 of group world failed after ") &&
+                contains(said, "rank 3 (pid ") && contains(said, "ended without closing its world"))
+        << said;
+  }
+}
+
+TEST(Failure, AStoppedRankIsMissed) {
+  SpawnedRanks ranks = start("reduce", 1);
+  ASSERT_TRUE(all_ready(ranks));
+  ranks.signal(1, SIGSTOP);
+  for (const std::string& said : what_the_others_say(ranks, 1)) {
+    EXPECT_TRUE(contains(said, "rank 1 (pid ") && contains(said, "went missing")) << said;
+  }
+}
+
+TEST(Failure, AHangReportNamesAStoppedRank) {
+  SpawnedRanks ranks =
+      start("reduce", 1, {{"TESSERA_TEST_TIMEOUT", "4000"}, {"TESSERA_SILENCE_SECONDS", "60"}});
+  ASSERT_TRUE(all_ready(ranks));
+  ranks.signal(1, SIGSTOP);
+  for (const std::string& said : what_the_others_say(ranks, 1)) {
+    EXPECT_TRUE(contains(said, "timed out after") && contains(said, "rank 1 was last seen in ") &&
+                contains(said, " and has given no sign of life for "))
+        << said;
+  }
+}
+
+TEST(Failure, AHangReportSaysWhereEveryRankIs) {
+  SpawnedRanks ranks = start("elsewhere", 2, {{"TESSERA_TEST_TIMEOUT", "3000"}});
+  const std::string report =
+      "ranks 0, 1, 3 are in all_reduce #3 of group dp; rank 2 is in barrier #2 of group world";
+  for (const std::string& said : what_the_others_say(ranks, -1)) {
+    EXPECT_TRUE(contains(said, "timed out after") && contains(said, report)) << said;
+  }
+}
+
+}  // namespace
+}  // namespace tessera
+
+// The ranks of a scene are this program, too.
+int main(int argc, char** argv) {
+  const std::string scene = tessera::variable(tessera::kScene);
+  if (!scene.empty()) tessera::play_as_rank(scene);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
