@@ -1,4 +1,4 @@
-// How long the groups of a Megatron layout take: tp 8, pp 8, cp 2, ep 8, all 17 kinds.
+// How long Megatron's plans and their groups take: tp 8, pp 8, cp 2, ep 8.
 #include <benchmark/benchmark.h>
 
 #include "tessera/plan/megatron.h"
@@ -6,34 +6,70 @@
 namespace tessera {
 namespace {
 
-MegatronSizes sizes(int64_t world) {
-  return {.world = world, .tp = 8, .pp = 8, .cp = 2, .ep = 8};
+MegatronConfig config() {
+  return {.tensor_model_parallel_size = 8,
+          .pipeline_model_parallel_size = 8,
+          .context_parallel_size = 2,
+          .expert_model_parallel_size = 8,
+          .create_gloo_process_groups = false};
 }
 
-// From the sizes to every group of one rank, as a process does at its start.
-void EveryGroupOfOneRank(benchmark::State& state) {
+// Every group that the arguments can ask for.
+MegatronConfig every_group() {
+  MegatronConfig all = config();
+  all.hierarchical_context_parallel_sizes = {2};
+  all.num_distributed_optimizer_instances = 2;
+  all.create_gloo_process_groups = true;
+  all.hybrid_context_parallel = true;
+  all.create_all_gather_group = true;
+  return all;
+}
+
+// From the arguments to every group of one rank, as a process does at its start.
+void one_rank(benchmark::State& state, const MegatronConfig& config) {
+  const int64_t world = state.range(0);
   int64_t rank = 0;
   for (auto _ : state) {
-    const MegatronGroups groups = megatron_groups(sizes(state.range(0)));
-    for (const GroupKind& kind : groups.kinds) {
-      benchmark::DoNotOptimize(kind.group_of({rank}));
-    }
-    rank = (rank + 4099) % state.range(0);
+    const Plan plan = megatron_plan(world, config);
+    benchmark::DoNotOptimize(plan.groups_of({rank}));
+    rank = (rank + 4099) % world;
   }
 }
-BENCHMARK(EveryGroupOfOneRank)->Arg(16'384)->Arg(1'048'576)->Unit(benchmark::kMicrosecond);
 
-// All groups of all ranks, as lists.
+void EveryGroupOfOneRank(benchmark::State& state) {
+  one_rank(state, config());
+}
+BENCHMARK(EveryGroupOfOneRank)
+    ->Arg(1'024)
+    ->Arg(16'384)
+    ->Arg(65'536)
+    ->Arg(1'048'576)
+    ->Unit(benchmark::kMicrosecond);
+
+void EveryGroupOfOneRankWithAllOptions(benchmark::State& state) {
+  one_rank(state, every_group());
+}
+BENCHMARK(EveryGroupOfOneRankWithAllOptions)
+    ->Arg(16'384)
+    ->Arg(65'536)
+    ->Unit(benchmark::kMicrosecond);
+
+// The plan alone: the size of the world must not matter.
+void PlanAlone(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(megatron_plan(state.range(0), config()));
+}
+BENCHMARK(PlanAlone)->Arg(1'024)->Arg(1'048'576)->Unit(benchmark::kMicrosecond);
+
+// All groups of all ranks, as lists, in the order of creation.
 void AllGroupsOfAllRanks(benchmark::State& state) {
   int64_t count = 0;
   for (auto _ : state) {
-    const MegatronGroups groups = megatron_groups(sizes(state.range(0)));
     count = 0;
-    for (const GroupKind& kind : groups.kinds) {
-      const auto lists = kind.groups();
-      count += static_cast<int64_t>(lists.size());
-      benchmark::DoNotOptimize(lists.data());
-    }
+    megatron_plan(state.range(0), config())
+        .for_each_group([&](const GroupSpec&, const RankGroup& ranks) {
+          benchmark::DoNotOptimize(ranks.data());
+          ++count;
+        });
   }
   state.counters["groups"] = static_cast<double>(count);
 }
@@ -41,10 +77,11 @@ BENCHMARK(AllGroupsOfAllRanks)->Arg(16'384)->Unit(benchmark::kMillisecond);
 
 // One tensor-parallel group of eight: the size of the world must not matter.
 void OneGroupOfEight(benchmark::State& state) {
-  const MegatronGroups groups = megatron_groups(sizes(state.range(0)));
+  const Plan plan = megatron_plan(state.range(0), config());
+  const Layout& decoder = plan.layout("decoder");
   int64_t rank = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(groups.decoder.group_of({rank}, {"tp"}));
+    benchmark::DoNotOptimize(decoder.group_of({rank}, {"tp"}));
     rank = (rank + 4099) % state.range(0);
   }
 }

@@ -8,6 +8,7 @@ core   | cmake 3.25                   | cmake              | CMake 3.25 or newer
 core   | command ninja                | ninja-build        | Ninja
 core   | header nlohmann/json.hpp     | nlohmann-json3-dev | nlohmann-json
 core   | header CLI/CLI.hpp           | libcli11-dev       | CLI11
+core   | header yaml-cpp/yaml.h       | libyaml-cpp-dev    | yaml-cpp
 tests  | header gtest/gtest.h         | libgtest-dev       | GoogleTest
 tests  | header rapidcheck.h          | librapidcheck-dev  | RapidCheck
 tests  | python ensurepip             | python3-venv       | Python 3 with venv
@@ -109,7 +110,7 @@ bundle() { # FOLDER
   have dpkg-query || die "a bundle is made of Debian's packages; run this on Debian or Ubuntu"
   need core tests bench
   mkdir -p "$1"
-  for package in nlohmann-json3-dev libcli11-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
+  for package in nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
     while read -r file; do
       [[ -f $file && $file != /usr/share/doc/* ]] || continue
       cp --no-dereference --parents "$file" "$1"

@@ -53,33 +53,32 @@ void add_flags(CLI::App& app, Flags& flags) {
 
 RanksQuery query_of(const Flags& flags) {
   RanksQuery query;
-  if (flags.is_example()) {
-    query.sizes = {.world = 64, .tp = 8, .pp = 2};
-  } else {
-    TSR_CHECK(flags.world, "--world is missing: give the number of ranks, e.g. --world 64");
-    query.sizes = {.world = *flags.world,
-                   .tp = flags.tp.value_or(1),
-                   .pp = flags.pp.value_or(1),
-                   .cp = flags.cp.value_or(1),
-                   .ep = flags.ep.value_or(1),
-                   .etp = flags.etp};
-  }
-  if (flags.order) query.sizes.order = *flags.order;
+  const bool example = flags.is_example();
+  TSR_CHECK(example || flags.world,
+            "--world is missing: give the number of ranks, e.g. --world 64");
+  query.world = flags.world.value_or(64);
+  query.config = {.tensor_model_parallel_size = flags.tp.value_or(example ? 8 : 1),
+                  .pipeline_model_parallel_size = flags.pp.value_or(example ? 2 : 1),
+                  .context_parallel_size = flags.cp.value_or(1),
+                  .expert_model_parallel_size = flags.ep.value_or(1),
+                  .expert_tensor_parallel_size = flags.etp,
+                  .create_gloo_process_groups = false};  // Twins of what is shown.
+  if (flags.order) query.config.order = *flags.order;
   if (flags.rank) query.rank = GlobalRank{*flags.rank};
   query.gpus_per_node = flags.gpus_per_node.value_or(8);
   return query;
 }
 
 RanksView view_of(RanksQuery query) {
-  TSR_CHECK(query.sizes.world <= kLargestWorld, "--world ", query.sizes.world,
+  TSR_CHECK(query.world <= kLargestWorld, "--world ", query.world,
             " is too large to be shown; choose at most ", kLargestWorld);
-  MegatronGroups groups = megatron_groups(query.sizes);
+  Plan plan = megatron_plan(query.world, query.config);
   TSR_CHECK(query.gpus_per_node > 0, "--gpus-per-node ", query.gpus_per_node,
             " is not positive; a node has at least 1 GPU");
-  TSR_CHECK(!query.rank || groups.decoder.contains(*query.rank), "--rank ",
+  TSR_CHECK(!query.rank || plan.layout("decoder").contains(*query.rank), "--rank ",
             query.rank.value_or(GlobalRank{}), " is outside the world; choose 0 to ",
-            query.sizes.world - 1);
-  return {std::move(query), std::move(groups)};
+            query.world - 1);
+  return {std::move(query), std::move(plan)};
 }
 
 void write_svg(const RanksView& view, const std::string& path) {
@@ -87,7 +86,7 @@ void write_svg(const RanksView& view, const std::string& path) {
             " ranks cannot be read; --svg draws worlds of up to ", kLargestPicture);
   const auto [decoder, experts, order] = size_lines(view);
   const RankGrid grid =
-      make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank);
+      make_rank_grid(kinds_to_draw(view), view.query.gpus_per_node, view.query.rank);
   std::ofstream file(path);
   file << draw_svg(grid, headline(view), concat(decoder, "; experts ", experts, "; order ", order));
   file.close();
@@ -96,17 +95,18 @@ void write_svg(const RanksView& view, const std::string& path) {
 
 }  // namespace
 
-std::vector<GroupKind> kinds_to_draw(const MegatronGroups& groups) {
-  std::vector<GroupKind> chosen;
+std::vector<GroupSpec> kinds_to_draw(const RanksView& view) {
+  const std::span<const GroupSpec> specs = view.plan.specs();
+  std::vector<GroupSpec> chosen;
   for (const char* label : {"tp", "cp", "dp", "pp", "etp", "ep", "edp"}) {
-    const GroupKind& kind = *std::ranges::find(groups.kinds, label, &GroupKind::label);
+    const GroupSpec& spec = *std::ranges::find(specs, label, &GroupSpec::label);
     // The experts' groups are drawn where they are not the decoder's groups of the same axis.
-    const std::string& axis = kind.axes().front();
+    const std::string& axis = spec.groups.axes().front();
     const bool repeats =
-        std::string_view(label) != axis && groups.expert.axis(axis) == groups.decoder.axis(axis);
-    if (kind.size() > 1 && !repeats) chosen.push_back(kind);
+        std::string_view(label) != axis && view.expert().axis(axis) == view.decoder().axis(axis);
+    if (spec.groups.size() > 1 && !repeats) chosen.push_back(spec);
   }
-  if (chosen.empty()) chosen.push_back(groups.kinds.back());  // A world of one rank.
+  if (chosen.empty()) chosen.push_back(specs.back());  // A world of one rank.
   return chosen;
 }
 

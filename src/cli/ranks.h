@@ -12,21 +12,24 @@ namespace tessera::cli {
 
 /// What `tessera ranks` was asked to show.
 struct RanksQuery {
-  MegatronSizes sizes;
+  int64_t world = 1;
+  MegatronConfig config;
   std::optional<GlobalRank> rank;
   int64_t gpus_per_node = 8;
 };
 
-/// A layout that was asked about, and its groups.
+/// A configuration that was asked about, and what it means.
 struct RanksView {
   RanksQuery query;
-  MegatronGroups groups;
+  Plan plan;
 
-  int64_t world() const { return groups.decoder.size(); }
+  int64_t world() const { return plan.world(); }
+  const Layout& decoder() const { return plan.layout("decoder"); }
+  const Layout& expert() const { return plan.layout("expert"); }
 };
 
 /// The kinds along single axes of more than one rank: the panels of the pictures.
-std::vector<GroupKind> kinds_to_draw(const MegatronGroups& groups);
+std::vector<GroupSpec> kinds_to_draw(const RanksView& view);
 
 /// "64 ranks on 8 nodes of 8 GPUs".
 std::string headline(const RanksView& view);

@@ -17,19 +17,20 @@ Json to_json(const RankGroup& group) {
   return ranks;
 }
 
-Json to_json(const GroupKind& kind) {
-  Json json{{"name", kind.name()}, {"size", kind.size()}, {"count", kind.count()}};
-  if (kind.layout().size() > kLargestListing) return json;
-  for (const RankGroup& group : kind.groups()) json["groups"].push_back(to_json(group));
+Json to_json(const GroupSpec& spec) {
+  const GroupFamily& groups = spec.groups;
+  Json json{{"name", spec.name}, {"size", groups.size()}, {"count", groups.count()}};
+  if (groups.layout().size() > kLargestListing) return json;
+  for (const RankGroup& group : groups.groups()) json["groups"].push_back(to_json(group));
   return json;
 }
 
 // One entry per axis of both layouts; the experts' tp and dp are called etp and edp.
-Json per_axis(const MegatronGroups& groups, auto value) {
-  return {{"tp", value(groups.decoder, "tp")}, {"cp", value(groups.decoder, "cp")},
-          {"ep", value(groups.expert, "ep")},  {"dp", value(groups.decoder, "dp")},
-          {"pp", value(groups.decoder, "pp")}, {"etp", value(groups.expert, "tp")},
-          {"edp", value(groups.expert, "dp")}};
+Json per_axis(const RanksView& view, auto value) {
+  return {{"tp", value(view.decoder(), "tp")}, {"cp", value(view.decoder(), "cp")},
+          {"ep", value(view.expert(), "ep")},  {"dp", value(view.decoder(), "dp")},
+          {"pp", value(view.decoder(), "pp")}, {"etp", value(view.expert(), "tp")},
+          {"edp", value(view.expert(), "dp")}};
 }
 
 // "0,1,2"; a million ranks pass here, so no stream is used.
@@ -54,15 +55,12 @@ std::string open_object(const Json& object) {
 
 // The groups of one rank may hold a million ranks: they are written without a document in between.
 void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
-  const auto coordinate = per_axis(view.groups, [&](const Layout& layout, const char* axis) {
-    return layout.coordinate(rank, axis);
-  });
+  const auto coordinate = per_axis(
+      view, [&](const Layout& layout, const char* axis) { return layout.coordinate(rank, axis); });
   out << open_object({{"rank", rank.value}, {"coordinate", coordinate}}) << ",\"groups\":{";
   const char* between = "";
-  for (const GroupKind& kind : view.groups.kinds) {
-    const auto group = kind.group_of(rank);
-    if (!group) continue;
-    out << between << Json(kind.name()) << ":[" << joined(*group) << "]";
+  for (const auto& [spec, ranks] : view.plan.groups_of(rank)) {
+    out << between << Json(spec->name) << ":[" << joined(ranks) << "]";
     between = ",";
   }
   out << "}}";
@@ -72,11 +70,11 @@ void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
 
 void write_ranks_json(const RanksView& view, std::ostream& out) {
   Json json{{"world", view.world()},
-            {"order", view.query.sizes.order},
-            {"sizes", per_axis(view.groups, [](const Layout& layout, const char* axis) {
+            {"order", view.query.config.order},
+            {"sizes", per_axis(view, [](const Layout& layout, const char* axis) {
                return layout.axis(axis).size();
              })}};
-  for (const GroupKind& kind : view.groups.kinds) json["kinds"].push_back(to_json(kind));
+  for (const GroupSpec& spec : view.plan.specs()) json["kinds"].push_back(to_json(spec));
   out << open_object(json);
   if (view.query.rank) {
     out << ",\"rank\":";

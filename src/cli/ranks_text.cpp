@@ -23,16 +23,16 @@ std::string size_list(const std::vector<std::pair<std::string, int64_t>>& sizes)
 }
 
 // As many of the first groups as fit into the room, at least one.
-std::string first_groups(const GroupKind& kind, int64_t room) {
+std::string first_groups(const GroupFamily& groups, int64_t room) {
   std::string text;
   int64_t shown = 0;
-  for (; shown < std::min(kFirstGroups, kind.count()); ++shown) {
+  for (; shown < std::min(kFirstGroups, groups.count()); ++shown) {
     const std::string next =
-        concat(shown == 0 ? "" : "  ", "{", short_list(kind.group(shown)), "}");
+        concat(shown == 0 ? "" : "  ", "{", short_list(groups.group(shown)), "}");
     if (shown > 0 && static_cast<int64_t>(text.size() + next.size()) > room) break;
     text += next;
   }
-  return kind.count() > shown ? text + " …" : text;
+  return groups.count() > shown ? text + " …" : text;
 }
 
 void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
@@ -45,12 +45,13 @@ void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
   table.add_column("nodes", Align::kRight);
   if (with_names) table.add_column("group");
   table.add_column("first members");
-  for (const GroupKind& kind : view.groups.kinds) {
+  for (const GroupSpec& spec : view.plan.specs()) {
+    const GroupFamily& groups = spec.groups;
     const std::string nodes =
-        view.world() > kLargestWalk ? "-" : concat(widest_span(kind, view.query.gpus_per_node));
-    std::vector<std::string> row{kind.label(), concat(kind.size()), concat(kind.count()), nodes};
-    if (with_names) row.push_back(kind.name());
-    row.push_back(first_groups(kind, room));
+        view.world() > kLargestWalk ? "-" : concat(widest_span(groups, view.query.gpus_per_node));
+    std::vector<std::string> row{spec.label, concat(groups.size()), concat(groups.count()), nodes};
+    if (with_names) row.push_back(spec.name);
+    row.push_back(first_groups(groups, room));
     table.add_row(std::move(row));
   }
   out << table.to_string();
@@ -62,7 +63,8 @@ void write_rank(const RanksView& view, GlobalRank rank, int64_t width, std::ostr
   const auto on = [&](const Layout& layout, const char* axis) {
     return concat(layout.coordinate(rank, axis));
   };
-  const auto& [decoder, expert, kinds] = view.groups;
+  const Layout& decoder = view.decoder();
+  const Layout& expert = view.expert();
   out << "rank " << rank << ": node " << rank.value / view.query.gpus_per_node << ", GPU "
       << rank.value % view.query.gpus_per_node << "; tp " << on(decoder, "tp") << ", cp "
       << on(decoder, "cp") << ", dp " << on(decoder, "dp") << ", pp " << on(decoder, "pp")
@@ -74,12 +76,12 @@ void write_rank(const RanksView& view, GlobalRank rank, int64_t width, std::ostr
   table.add_column("nodes", Align::kRight);
   if (with_names) table.add_column("group");
   table.add_column("members");
-  for (const GroupKind& kind : kinds) {
-    const auto group = kind.group_of(rank);
-    std::vector<std::string> row{kind.label(), "-", "-"};
+  for (const GroupSpec& spec : view.plan.specs()) {
+    const auto group = spec.groups.group_of(rank);
+    std::vector<std::string> row{spec.label, "-", "-"};
     if (group) row[1] = concat(group->size());
     if (group) row[2] = concat(nodes_of(*group, view.query.gpus_per_node));
-    if (with_names) row.push_back(kind.name());
+    if (with_names) row.push_back(spec.name);
     row.push_back(group ? short_list(*group, static_cast<size_t>(room)) : "not a member");
     table.add_row(std::move(row));
   }
@@ -97,7 +99,8 @@ std::string headline(const RanksView& view) {
 }
 
 SizeLines size_lines(const RanksView& view) {
-  const auto& [decoder, expert, kinds] = view.groups;
+  const Layout& decoder = view.decoder();
+  const Layout& expert = view.expert();
   const auto size = [](const Layout& layout, const char* axis) { return layout.axis(axis).size(); };
   return {.decoder = size_list({{"tp", size(decoder, "tp")},
                                 {"cp", size(decoder, "cp")},
@@ -107,7 +110,7 @@ SizeLines size_lines(const RanksView& view) {
                                 {"ep", size(expert, "ep")},
                                 {"edp", size(expert, "dp")},
                                 {"pp", size(expert, "pp")}}),
-          .order = concat(view.query.sizes.order, ", fastest first")};
+          .order = concat(view.query.config.order, ", fastest first")};
 }
 
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out) {
@@ -116,8 +119,7 @@ void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, st
       << lines.experts << "\norder    " << lines.order << "\n\n";
   if (view.world() <= kLargestGrid) {
     out << draw_terminal(
-        make_rank_grid(kinds_to_draw(view.groups), view.query.gpus_per_node, view.query.rank),
-        terminal);
+        make_rank_grid(kinds_to_draw(view), view.query.gpus_per_node, view.query.rank), terminal);
   } else {
     out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
   }

@@ -105,6 +105,64 @@ TEST_F(GoldenCheck, PartsWithoutCodeCountAsFailedUnlessLeftOut) {
   EXPECT_NE(whole.out.find("olmo_tensors: 36 passed, 32 failed"), std::string::npos);
 }
 
+// One configuration of the table, changed.
+json megatron_table(const json& configuration) {
+  return {{"configs", {configuration}}};
+}
+
+TEST_F(GoldenCheck, MegatronsPlansPassAndTheirGettersAreMissing) {
+  const json content = table("megatron_groups.json");
+  const Finished plans = check("megatron_groups.json", content, "--part plan");
+  EXPECT_EQ(plans.code, 0) << plans.out;
+  EXPECT_NE(plans.out.find("megatron_groups: 143 passed, 0 failed"), std::string::npos);
+  EXPECT_NE(plans.out.find("deviations: 6\n"), std::string::npos) << plans.out;
+  const Finished getters = check("megatron_groups.json", content, "--part getters");
+  EXPECT_EQ(getters.code, 1);
+  EXPECT_NE(getters.out.find("no code yet for part getters"), std::string::npos);
+  EXPECT_EQ(check("megatron_groups.json", content, "--part lifecycle").code, 1);
+}
+
+TEST_F(GoldenCheck, OneChangeInMegatronsGroupsFails) {
+  const json content = table("megatron_groups.json");
+  const json& whole = content["configs"][61];  // Has every kind of field.
+  for (const json& change :
+       {json{{"name", "X"}}, json{{"ranks", {0, 7}}}, json{{"opts", "X"}}, json{{"backend", "mpi"}},
+        json{{"timeout_s", 1}}, json{{"collnet", "1"}}}) {
+    json changed = whole;
+    changed["groups"][3].update(change);
+    EXPECT_EQ(check("megatron_groups.json", megatron_table(changed), "--part plan").code, 1)
+        << change;
+  }
+  json swapped = whole;
+  std::swap(swapped["groups"][0], swapped["groups"][1]);
+  EXPECT_EQ(check("megatron_groups.json", megatron_table(swapped), "--part plan").code, 1);
+  json large = content["large"][0];
+  large["sequence_fnv1a64"] = "0000000000000000";
+  EXPECT_EQ(check("megatron_groups.json", {{"large", {large}}}, "--part plan").code, 1);
+  json unknown = content["configs"][0];
+  unknown["args"]["new_argument"] = 1;
+  EXPECT_EQ(check("megatron_groups.json", megatron_table(unknown), "--part plan").code, 1);
+}
+
+// Inputs that the table does not hold but others of its form may.
+TEST_F(GoldenCheck, RulesOfMegatronsGroupsCoverKindsOfInput) {
+  const auto passes = [&](const json& arguments) {
+    json one = table("megatron_groups.json")["configs"][11];
+    ASSERT_EQ(one["world"], 8);
+    one["args"] = arguments;
+    EXPECT_EQ(check("megatron_groups.json", megatron_table(one), "--part plan").code, 0)
+        << arguments;
+  };
+  passes(json::object());
+  passes({{"num_distributed_optimizer_instances", -1}});
+  passes({{"distributed_timeout_minutes", 0}});
+  passes({{"order", "tp-tp-cp-ep-dp-pp"}});
+  passes({{"high_priority_stream_groups", {"no_such_group"}}});
+  passes({{"nccl_yaml", "tp:\n  nothing: [known]\nqq: 3\n"}});
+  passes({{"nccl_yaml", "inter_ep_dp: {net_name: efa}"}});
+  passes({{"nccl_yaml", "hcp:\n"}});
+}
+
 TEST_F(GoldenCheck, RefusesWhatIsNoTable) {
   EXPECT_EQ(check("rank_generatr.json", {{"cases", {1}}}).code, 2);
   EXPECT_EQ(check("rank_generator.json", {{"cases", json::array()}}).code, 2);

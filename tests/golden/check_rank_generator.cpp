@@ -1,13 +1,12 @@
 // rank_generator: Megatron-Core's RankGenerator, masked, hierarchical and hybrid groups.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <set>
 
 #include "tessera/base/text.h"
-#include "tessera/plan/group_spec.h"
+#include "tessera/plan/plan.h"
 #include "tessera/topology/rank_generator.h"
 #include "tests/golden/golden.h"
+#include "tests/golden/plan_json.h"
 #include "tests/golden/rules.h"
 
 namespace tessera::golden {
@@ -17,13 +16,7 @@ RankGroup ranks_of(const Json& list) {
   return to_ranks(list.get<std::vector<int64_t>>());
 }
 
-Json to_json(const RankGroup& group) {
-  Json ranks = Json::array();
-  for (const GlobalRank rank : group) ranks.push_back(rank.value);
-  return ranks;
-}
-
-Json to_json(const std::vector<RankGroup>& groups) {
+Json lists_json(const std::vector<RankGroup>& groups) {
   Json list = Json::array();
   for (const RankGroup& group : groups) list.push_back(to_json(group));
   return list;
@@ -53,7 +46,7 @@ const Rule* masked_rule(const Json& test_case) {
 
 Outcome check_masked(const Json& test_case) {
   const auto answer = [&] {
-    return Json{{"groups", to_json(generate_masked_orthogonal_rank_groups(
+    return Json{{"groups", lists_json(generate_masked_orthogonal_rank_groups(
                                test_case.at("world_size"),
                                test_case.at("parallel_size").get<std::vector<int64_t>>(),
                                test_case.at("mask").get<std::vector<bool>>()))}};
@@ -104,7 +97,7 @@ Outcome check_generator(const Json& test_case) {
   const auto answer = [&] {
     const Generated generated = generate(test_case);
     Json got = describe(generated);
-    got["groups"] = to_json(generated.groups);
+    got["groups"] = lists_json(generated.groups);
     return got;
   };
   return judge(
@@ -112,19 +105,15 @@ Outcome check_generator(const Json& test_case) {
       answer, generator_rule(test_case));
 }
 
-constexpr size_t kShownMembers = 4;  // The table shows as many of the first and of the last group.
-
-// FNV-1a of "0,1;2,3": ranks joined by commas, groups by semicolons.
-std::string hash_of(const std::vector<RankGroup>& groups) {
+// "0,1;2,3": ranks joined by commas, groups by semicolons.
+std::string text_of_groups(const std::vector<RankGroup>& groups) {
   std::vector<std::string> texts;
   texts.reserve(groups.size());
   for (const RankGroup& group : groups) texts.push_back(join(group, ","));
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char c : join(texts, ";")) hash = (hash ^ c) * 0x100000001b3;
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016lx", static_cast<unsigned long>(hash));
-  return text.data();
+  return join(texts, ";");
 }
+
+constexpr size_t kShownMembers = 4;  // The table shows as many of the first and of the last group.
 
 Outcome check_generator_hash(const Json& test_case) {
   if (uses_removed_keyword(test_case)) return {expected_of(test_case, {}), refusal()};
@@ -138,7 +127,7 @@ Outcome check_generator_hash(const Json& test_case) {
     got["group_size"] = first.size();
     got["first"] = to_json(RankGroup(first.begin(), first.begin() + shown));
     got["last"] = to_json(RankGroup(last.end() - shown, last.end()));
-    got["fnv1a64"] = hash_of(generated.groups);
+    got["fnv1a64"] = fnv1a64(text_of_groups(generated.groups));
     return got;
   };
   return judge(expected_of(test_case, {"normalized_order", "ordered_size", "world_size", "mask",
@@ -146,19 +135,18 @@ Outcome check_generator_hash(const Json& test_case) {
                answer, generator_rule(test_case));
 }
 
-Json to_json(const std::vector<GroupSpec>& specs) {
+// The peer's options are opaque words here: they travel as a name of a network.
+NcclOptions options_named(const Json& name) {
+  return name.is_null() ? NcclOptions{} : NcclOptions{.net_name = name.get<std::string>()};
+}
+
+Json created(const Plan& plan) {
   Json list = Json::array();
-  for (const GroupSpec& spec : specs) {
-    Json entry{{"name", spec.name}, {"ranks", to_json(spec.ranks)}};
-    if (!std::ranges::is_sorted(spec.ranks)) {
-      RankGroup sorted = spec.ranks;
-      std::ranges::sort(sorted);
-      entry["sorted_ranks"] = to_json(sorted);
-    }
-    if (spec.backend == GroupBackend::kGloo) entry["backend"] = "gloo";
-    if (spec.options) entry["opts"] = *spec.options;
-    list.push_back(entry);
-  }
+  plan.for_each_group([&](const GroupSpec& spec, const RankGroup& ranks) {
+    Json entry = to_json(spec, ranks);
+    if (spec.options.net_name) entry["opts"] = *spec.options.net_name;
+    list.push_back(std::move(entry));
+  });
   return list;
 }
 
@@ -172,30 +160,22 @@ Json without_nulls(Json created) {
   return created;
 }
 
-bool contains(const RankGroup& ranks, GlobalRank rank) {
-  return std::ranges::find(ranks, rank) != ranks.end();
-}
-
 // Per level, where in the list of created groups the one of `rank` stands.
-Json own_groups(const std::vector<GroupSpec>& specs, GlobalRank rank, GroupBackend backend) {
+Json own_groups(const Plan& plan, GlobalRank rank, GroupBackend backend) {
   Json indices = Json::array();
-  for (size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].backend == backend && contains(specs[i].ranks, rank)) indices.push_back(i);
+  for (const GroupSpec& spec : plan.specs()) {
+    if (spec.backend != backend || !spec.groups.layout().contains(rank)) continue;
+    indices.push_back(*plan.creation_index(rank, spec.name));
   }
   return indices;
 }
 
-using LevelOptions = std::optional<std::vector<std::optional<std::string>>>;
-
 // One object stands for every level; a list has one entry per level, null for none.
-LevelOptions options_of(const Json& options, size_t num_levels) {
+std::optional<std::vector<NcclOptions>> options_of(const Json& options, size_t num_levels) {
   if (options.is_null()) return std::nullopt;
-  if (!options.is_array())
-    return LevelOptions(std::in_place, num_levels, options.get<std::string>());
-  LevelOptions list(std::in_place);
-  for (const Json& entry : options) {
-    list->push_back(entry.is_null() ? std::nullopt : std::optional(entry.get<std::string>()));
-  }
+  if (!options.is_array()) return std::vector(num_levels, options_named(options));
+  std::vector<NcclOptions> list;
+  for (const Json& entry : options) list.push_back(options_named(entry));
   return list;
 }
 
@@ -223,43 +203,53 @@ const Rule* hierarchy_rule(const Json& test_case) {
   return rank_list_rule(test_case);
 }
 
+// What the peer created and returned, without the nulls that say that it passed nothing.
+Json expected_groups(const Json& test_case, const std::vector<std::string>& fields) {
+  Json expected = expected_of(test_case, fields);
+  if (expected.contains("created")) expected["created"] = without_nulls(expected["created"]);
+  return expected;
+}
+
 Outcome check_hierarchical(const Json& test_case) {
   const auto answer = [&]() -> Json {
-    const RankGroup ranks = ranks_of(test_case.at("ranks"));
     const auto sizes = test_case.at("hierarchical_group_sizes").get<std::vector<int64_t>>();
     const bool gloo = test_case.at("create_gloo_process_groups");
     const GlobalRank rank{test_case.at("rank")};
-    const auto specs =
-        hierarchical_group_specs(ranks, sizes,
-                                 {.world = test_case.at("world"),
-                                  .description = text_of(test_case.at("group_desc")),
-                                  .gloo_twins = gloo,
-                                  .options = options_of(test_case.at("pg_options"), sizes.size())});
-    const Json twins = gloo || !contains(ranks, rank)
-                           ? own_groups(specs, rank, GroupBackend::kGloo)
+    const int64_t world = test_case.at("world");
+    const Layout line = line_of(ranks_of(test_case.at("ranks")), world);
+    const Plan plan(
+        world, {},
+        hierarchical_specs(line, {"ranks"}, sizes,
+                           {.description = text_of(test_case.at("group_desc")),
+                            .nccl = options_of(test_case.at("pg_options"), sizes.size()),
+                            .gloo_twins = gloo}));
+    const Json twins = gloo || !line.contains(rank)
+                           ? own_groups(plan, rank, GroupBackend::kGloo)
                            : Json(std::vector<Json>(sizes.size(), nullptr));
-    return {{"created", to_json(specs)},
-            {"returned", own_groups(specs, rank, GroupBackend::kDefault)},
+    return {{"created", created(plan)},
+            {"returned", own_groups(plan, rank, GroupBackend::kDefault)},
             {"returned_gloo", twins}};
   };
-  Json expected = expected_of(test_case, {"created", "returned", "returned_gloo"});
-  if (expected.contains("created")) expected["created"] = without_nulls(expected["created"]);
-  return judge(std::move(expected), answer, hierarchy_rule(test_case));
+  return judge(expected_groups(test_case, {"created", "returned", "returned_gloo"}), answer,
+               hierarchy_rule(test_case));
 }
 
 Outcome check_hybrid(const Json& test_case) {
   const auto answer = [&]() -> Json {
-    const auto specs = hybrid_group_specs(ranks_of(test_case.at("ranks")), test_case.at("world"));
+    const GlobalRank rank{test_case.at("rank")};
+    const int64_t world = test_case.at("world");
+    const Layout line = line_of(ranks_of(test_case.at("ranks")), world);
+    const Plan plan(world, {}, hybrid_specs(line, {"ranks"}));
     Json returned = Json::object();
-    for (const Json& at : own_groups(specs, {test_case.at("rank")}, GroupBackend::kDefault)) {
-      const std::string& name = specs[at.get<size_t>()].name;
-      returned[name.substr(name.rfind('_') + 1)] = at;
+    for (const GroupSpec& spec : plan.specs()) {
+      if (!line.contains(rank)) continue;
+      const std::string size = spec.name.substr(spec.name.rfind('_') + 1);
+      returned[size] = *plan.creation_index(rank, spec.name);
     }
-    return {{"created", to_json(specs)}, {"returned", returned}};
+    return {{"created", created(plan)}, {"returned", returned}};
   };
-  Json expected = expected_of(test_case, {"created", "returned"});
-  if (expected.contains("created")) expected["created"] = without_nulls(expected["created"]);
-  return judge(std::move(expected), answer, rank_list_rule(test_case));
+  return judge(expected_groups(test_case, {"created", "returned"}), answer,
+               rank_list_rule(test_case));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct Table {
   std::function<std::vector<Case>(const Json& file)> cases;
 };
 
+Table megatron_groups_table();
 Table rank_generator_table();
 Table olmo_tensors_table();
 Table olmo_utils_table();

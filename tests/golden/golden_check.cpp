@@ -22,6 +22,7 @@ using Deviations = std::map<const Rule*, int64_t>;
 std::vector<Table> tables() {
   std::vector<Table> all = torch_tables();
   all.push_back(rank_generator_table());
+  all.push_back(megatron_groups_table());
   all.push_back(olmo_tensors_table());
   return all;
 }

@@ -20,6 +20,15 @@ inline const Rule kRepeatedRank{"rank listed twice",
                                 "the peer makes groups in which a rank would wait for itself"};
 inline const Rule kRankOutsideTheWorld{"rank outside the world",
                                        "the peer does not look where it makes no group of it"};
+inline const Rule kUnknownNcclName{
+    "unknown NCCL section, key or high-priority group",
+    "the peer ignores it silently; ours refuses it, and without it gives the peer's groups"};
+inline const Rule kBadNcclValue{"bad value in an NCCL section",
+                                "the peer looks at a section only where a group uses it"};
+inline const Rule kUpperCaseOrder{"order that ends with pp in upper case",
+                                  "the peer reads orders in either case but looks for a lower-case "
+                                  "pp at the end; ours answers as "
+                                  "for the lower-case order"};
 inline const Rule kTooManyOptions{"more options than levels",
                                   "the peer silently drops those that belong to no level"};
 inline const Rule kContradictingArguments{

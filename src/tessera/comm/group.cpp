@@ -7,22 +7,6 @@
 
 namespace tessera {
 
-const char* to_string(Lane lane) {
-  switch (lane) {
-    case Lane::kCompute:
-      return "compute";
-    case Lane::kGather:
-      return "gather";
-    case Lane::kReduce:
-      return "reduce";
-    case Lane::kP2p:
-      return "p2p";
-    case Lane::kControl:
-      return "control";
-  }
-  return "?";
-}
-
 const char* to_string(Backend backend) {
   switch (backend) {
     case Backend::kAuto:

@@ -141,13 +141,6 @@ std::optional<LaunchInfo> read_mpi(const Reader& reader, const MpiNames& names) 
 
 }  // namespace
 
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-}
-
 LaunchInfo read_launch_info(const Environment& environment) {
   const Reader reader(environment);
   constexpr MpiNames kOpenMpi{"open mpi",

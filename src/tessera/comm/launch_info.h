@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
+
+#include "tessera/base/environment.h"
 
 namespace tessera {
 
@@ -24,12 +24,6 @@ struct LaunchInfo {
   bool one_host() const { return local_world_size == world_size; }
   friend bool operator==(const LaunchInfo&, const LaunchInfo&) = default;
 };
-
-/// The value of a variable; nothing where it is not set.
-using Environment = std::function<std::optional<std::string>(const std::string&)>;
-
-/// The variables of this process.
-Environment process_environment();
 
 /// Reads torchrun's variables, then Slurm's, Open MPI's and PMI's; none of them set is a world of
 /// one. Missing, malformed and contradicting values raise ConfigError.

@@ -1,15 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 
-namespace tessera {
+#include "tessera/plan/lane.h"
+#include "tessera/plan/nccl_options.h"
 
-/// Operations of one communicator match by the order in which they arrive, so what may run side by
-/// side has a lane, and thereby a communicator, of its own.
-enum class Lane { kCompute, kGather, kReduce, kP2p, kControl };
+namespace tessera {
 
 enum class Backend {
   kAuto,  // NCCL where CUDA is present, otherwise Gloo.
@@ -18,19 +16,7 @@ enum class Backend {
   kFake,  // One process acts as one rank of many: collectives return at once with the right shapes.
 };
 
-const char* to_string(Lane lane);
 const char* to_string(Backend backend);
-
-/// What NCCL may be told about one communicator; what is not set is NCCL's own choice.
-struct NcclOptions {
-  bool high_priority_stream = false;
-  std::optional<int> cga_cluster_size = std::nullopt;
-  std::optional<int> min_ctas = std::nullopt;
-  std::optional<int> max_ctas = std::nullopt;
-  std::optional<std::string> net_name = std::nullopt;
-
-  friend bool operator==(const NcclOptions&, const NcclOptions&) = default;
-};
 
 struct GroupOptions {
   std::string name = "";  // For messages; not part of what makes groups equal.

@@ -88,7 +88,40 @@ Backend default_backend() {
 
 }  // namespace
 
-World::World(std::shared_ptr<WorldState> state) : state_(std::move(state)) {}
+WorldHandle::WorldHandle(std::shared_ptr<WorldState> state) : state_(std::move(state)) {}
+
+GlobalRank WorldHandle::rank() const {
+  return {state_->launch.rank};
+}
+int64_t WorldHandle::size() const {
+  return state_->launch.world_size;
+}
+const LaunchInfo& WorldHandle::launch() const {
+  return state_->launch;
+}
+Backend WorldHandle::backend() const {
+  return state_->backend;
+}
+
+Group WorldHandle::group() const {
+  return group(everybody_in(state_->launch), {.name = "world"});
+}
+
+Group WorldHandle::group(const RankGroup& ranks, const GroupOptions& options) const {
+  state_->check_open();
+  return Group(std::make_shared<GroupState>(state_, ranks, options));
+}
+
+std::vector<Group> WorldHandle::make_groups(std::span<const GroupRequest> requests) const {
+  std::vector<Group> groups;
+  for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
+  for (const Group& group : groups) {
+    if (group.is_member() && group.size() > 1)
+      group.state().connect(GroupState::StoreClient::kShared);
+  }
+  return groups;
+}
+
 World::World(World&&) noexcept = default;
 
 World& World::operator=(World&& other) noexcept {
@@ -142,38 +175,6 @@ World World::fake(GlobalRank rank, int64_t size) {
                   .local_rank = rank.value,
                   .local_world_size = size},
                  {.backend = Backend::kFake});
-}
-
-GlobalRank World::rank() const {
-  return {state_->launch.rank};
-}
-int64_t World::size() const {
-  return state_->launch.world_size;
-}
-const LaunchInfo& World::launch() const {
-  return state_->launch;
-}
-Backend World::backend() const {
-  return state_->backend;
-}
-
-Group World::group() const {
-  return group(everybody_in(state_->launch), {.name = "world"});
-}
-
-Group World::group(const RankGroup& ranks, const GroupOptions& options) const {
-  state_->check_open();
-  return Group(std::make_shared<GroupState>(state_, ranks, options));
-}
-
-std::vector<Group> World::make_groups(std::span<const GroupRequest> requests) const {
-  std::vector<Group> groups;
-  for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
-  for (const Group& group : groups) {
-    if (group.is_member() && group.size() > 1)
-      group.state().connect(GroupState::StoreClient::kShared);
-  }
-  return groups;
 }
 
 World* World::current() {

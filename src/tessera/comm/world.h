@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tessera/comm/group.h"
@@ -19,24 +20,10 @@ struct GroupRequest {
   GroupOptions options = {};
 };
 
-/// This process's connection to the other ranks of its job: the store through which they met, and
-/// the communicators.
-///
-/// Owned by main; groups made from it must not be used after close().
-class World {
+/// A world that somebody else owns: a cheap handle, by which its groups are made. Refuses to make
+/// any once the world is closed.
+class WorldHandle {
  public:
-  /// **Collective.** Meets the other ranks that `launch` speaks of. A world of one opens no socket.
-  static World connect(const LaunchInfo& launch, const WorldOptions& options = {});
-  /// The same, told by the variables of this process.
-  static World connect(const WorldOptions& options = {});
-  /// This process acts as rank `rank` of `size`: nothing is sent, every collective returns at once
-  /// with the right shapes.
-  static World fake(GlobalRank rank, int64_t size);
-
-  World(World&&) noexcept;
-  World& operator=(World&&) noexcept;
-  ~World();
-
   GlobalRank rank() const;
   int64_t size() const;
   const LaunchInfo& launch() const;
@@ -50,6 +37,29 @@ class World {
   /// two ranks can wait for each other. Each rank connects only to the groups that it is in.
   std::vector<Group> make_groups(std::span<const GroupRequest> requests) const;
 
+ protected:
+  explicit WorldHandle(std::shared_ptr<WorldState> state);
+  std::shared_ptr<WorldState> state_;
+};
+
+/// This process's connection to the other ranks of its job: the store through which they met, and
+/// the communicators.
+///
+/// Owned by main; groups made from it must not be used after close().
+class World : public WorldHandle {
+ public:
+  /// **Collective.** Meets the other ranks that `launch` speaks of. A world of one opens no socket.
+  static World connect(const LaunchInfo& launch, const WorldOptions& options = {});
+  /// The same, told by the variables of this process.
+  static World connect(const WorldOptions& options = {});
+  /// This process acts as rank `rank` of `size`: nothing is sent, every collective returns at once
+  /// with the right shapes.
+  static World fake(GlobalRank rank, int64_t size);
+
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  ~World();
+
   /// **Collective.** Waits for the other ranks to have finished, then lets go of all communicators.
   /// Once is enough.
   void close();
@@ -61,8 +71,7 @@ class World {
   static void clear_current();
 
  private:
-  explicit World(std::shared_ptr<WorldState> state);
-  std::shared_ptr<WorldState> state_;
+  explicit World(std::shared_ptr<WorldState> state) : WorldHandle(std::move(state)) {}
 };
 
 }  // namespace tessera

@@ -7,9 +7,9 @@
 namespace tessera {
 namespace {
 
-std::string caption_of(const GroupKind& kind, int64_t ranks_per_node) {
-  const int64_t span = widest_span(kind, ranks_per_node);
-  return concat(kind.count(), kind.count() == 1 ? " group of " : " groups of ", kind.size(),
+std::string caption_of(const GroupFamily& groups, int64_t ranks_per_node) {
+  const int64_t span = widest_span(groups, ranks_per_node);
+  return concat(groups.count(), groups.count() == 1 ? " group of " : " groups of ", groups.size(),
                 span == 1 ? ", inside a node" : concat(", over ", span, " nodes"));
 }
 
@@ -36,27 +36,29 @@ int64_t nodes_of(const RankGroup& group, int64_t ranks_per_node) {
   return nodes;
 }
 
-int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node) {
+int64_t widest_span(const GroupFamily& groups, int64_t ranks_per_node) {
   int64_t widest = 0;
-  for (const RankGroup& group : kind.groups()) {
+  for (const RankGroup& group : groups.groups()) {
     widest = std::max(widest, nodes_of(group, ranks_per_node));
   }
   return widest;
 }
 
-RankGrid make_rank_grid(std::span<const GroupKind> kinds, int64_t ranks_per_node,
+RankGrid make_rank_grid(std::span<const GroupSpec> kinds, int64_t ranks_per_node,
                         std::optional<GlobalRank> focus) {
   TSR_CHECK(ranks_per_node > 0, "a node has ", ranks_per_node, " GPUs; it has at least 1");
   TSR_CHECK(!kinds.empty(), "no kind of group was given to draw; give at least 1");
-  TSR_CHECK(!focus || kinds[0].layout().contains(*focus), "rank ", focus.value_or(GlobalRank{}),
-            " is outside the world of ", kinds[0].layout().size(), " ranks");
+  TSR_CHECK(!focus || kinds[0].groups.layout().contains(*focus), "rank ",
+            focus.value_or(GlobalRank{}), " is outside the world of ",
+            kinds[0].groups.layout().size(), " ranks");
   RankGrid grid{.world = 0, .ranks_per_node = ranks_per_node, .panels = {}, .focus = focus};
-  for (const GroupKind& kind : kinds) {
-    const Layout& layout = kind.layout();
-    grid.world = layout.size();
-    RankPanel panel{kind.label(), caption_of(kind, ranks_per_node), {}};
+  for (const GroupSpec& kind : kinds) {
+    TSR_CHECK(kind.groups.covers(), kind.name,
+              " leaves ranks out; draw kinds that every rank is in");
+    grid.world = kind.groups.layout().size();
+    RankPanel panel{kind.label, caption_of(kind.groups, ranks_per_node), {}};
     for (int64_t rank = 0; rank < grid.world; ++rank) {
-      panel.group_of.push_back(layout.group_index({rank}, kind.axes()));
+      panel.group_of.push_back(kind.groups.index_of({rank}).value_or(0));  // It is in one.
     }
     grid.panels.push_back(std::move(panel));
   }

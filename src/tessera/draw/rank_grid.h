@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tessera/draw/color.h"
-#include "tessera/plan/group_kind.h"
+#include "tessera/plan/group_spec.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera {
@@ -35,11 +35,11 @@ struct RankGrid {
 
 /// On how many nodes the group lies, whose ranks are in increasing order.
 int64_t nodes_of(const RankGroup& group, int64_t ranks_per_node);
-/// On how many nodes the widest group of the kind lies. Looks at every group.
-int64_t widest_span(const GroupKind& kind, int64_t ranks_per_node);
+/// On how many nodes the widest of the groups lies. Looks at every group.
+int64_t widest_span(const GroupFamily& groups, int64_t ranks_per_node);
 
-/// The grid with one panel per kind.
-RankGrid make_rank_grid(std::span<const GroupKind> kinds, int64_t ranks_per_node,
+/// The grid with one panel per kind of group; kinds that leave ranks out cannot be drawn.
+RankGrid make_rank_grid(std::span<const GroupSpec> kinds, int64_t ranks_per_node,
                         std::optional<GlobalRank> focus);
 
 struct TerminalOptions {

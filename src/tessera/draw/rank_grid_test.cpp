@@ -11,8 +11,8 @@ Layout sample() {
   return Layout::row_major({{"dp", 2}, {"tp", 2}});
 }
 
-std::vector<GroupKind> kinds() {
-  return {{"TENSOR", "tp", sample(), {"tp"}}, {"DATA", "dp", sample(), {"dp"}}};
+std::vector<GroupSpec> kinds() {
+  return {{"TENSOR", "tp", {sample(), {"tp"}}}, {"DATA", "dp", {sample(), {"dp"}}}};
 }
 
 size_t count(const std::string& text, std::string_view part) {
@@ -29,7 +29,7 @@ TEST(RankGrid, KnowsWhichGroupsLeaveANode) {
 }
 
 TEST(RankGrid, TheWidestGroupCounts) {
-  const GroupKind triples("TRIPLES", "tp", Layout::row_major({{"dp", 4}, {"tp", 3}}), {"tp"});
+  const GroupFamily triples(Layout::row_major({{"dp", 4}, {"tp", 3}}), {"tp"});
   EXPECT_EQ(nodes_of(triples.group(0), 8), 1);
   EXPECT_EQ(widest_span(triples, 8), 2) << "ranks 6 to 8 sit on two nodes";
 }
@@ -64,8 +64,7 @@ TEST(RankGrid, WithoutColoursOthersAreDots) {
 }
 
 TEST(RankGrid, LargeNodesWrap) {
-  const GroupKind world("WORLD", "dp", Layout::row_major({{"dp", 40}}), {"dp"});
-  const std::vector<GroupKind> one{world};
+  const std::vector<GroupSpec> one{{"WORLD", "dp", {Layout::row_major({{"dp", 40}}), {"dp"}}}};
   const RankGrid grid = make_rank_grid(one, 32, std::nullopt);
   EXPECT_EQ(grid.columns(), 16);
   EXPECT_EQ(count(draw_terminal(grid, {}), "\n"), 5U) << "heading, 2 + 1 rows, blank line";
@@ -91,6 +90,8 @@ TEST(RankGrid, RefusesWhatCannotBeDrawn) {
   EXPECT_THROW(make_rank_grid(kinds(), 0, std::nullopt), ConfigError);
   EXPECT_THROW(make_rank_grid({}, 8, std::nullopt), ConfigError);
   EXPECT_THROW(make_rank_grid(kinds(), 8, GlobalRank{4}), ConfigError);
+  const std::vector<GroupSpec> ends{{"ENDS", "dp ends", {sample(), {"dp"}, Ends{}}}};
+  EXPECT_THROW(make_rank_grid(ends, 8, std::nullopt), ConfigError);
 }
 
 }  // namespace

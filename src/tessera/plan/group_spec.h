@@ -1,11 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tessera/plan/group_family.h"
+#include "tessera/plan/lane.h"
+#include "tessera/plan/nccl_options.h"
+#include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera {
@@ -13,32 +18,65 @@ namespace tessera {
 enum class GroupBackend {
   kDefault,  // The one that belongs to the device of the tensors.
   kGloo,
+  kNccl,
+  kUcc,
 };
 
-/// One group that is to be created: who, under which name, on what.
+const char* to_string(GroupBackend backend);
+
+/// When the groups of a spec are created.
+enum class Made {
+  kAfterAll,    // After all groups of the specs before.
+  kAfterLine,   // Line by line with the spec before: after its groups of the same line.
+  kAfterGroup,  // Group by group with the spec before, whose groups have the same ranks: a twin.
+};
+
+/// One kind of group of a plan: who, under which name, on what.
 struct GroupSpec {
-  std::string name;
-  RankGroup ranks;
+  std::string name;    // Its name in the dialect, such as TENSOR_MODEL_PARALLEL_GROUP.
+  std::string label;   // The short form for people, such as "tp".
+  GroupFamily groups;  // Who.
   GroupBackend backend = GroupBackend::kDefault;
-  std::optional<std::string> options = std::nullopt;  // The section of options that applies.
+  std::optional<std::chrono::minutes> timeout = std::nullopt;  // The back end's own, unless set.
+  NcclOptions options = {};
+  Lane lane = Lane::kCompute;
+  bool sharp = false;  // Made while NCCL_COLLNET_ENABLE=1 is set: sums run in the switches.
+  Made made = Made::kAfterAll;
 
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
+/// The same groups once more, on Gloo, each made right after its original: what runs beside the
+/// training (checkpoints) talks there.
+GroupSpec gloo_twin(const GroupSpec& spec, std::string name);
+
+/// The ranks as a layout of one axis "ranks"; refused are ranks outside 0..world-1 and repeated
+/// ones.
+Layout line_of(std::span<const GlobalRank> ranks, int64_t world);
+
 struct HierarchyOptions {
-  int64_t world = 0;        // Ranks from 0 to world-1 are allowed.
   std::string description;  // Names are HIERARCHICAL_<description>_L<level>.
-  bool gloo_twins = false;  // A Gloo group of the same ranks right after each group.
-  /// The section of options of each level, where any apply.
-  std::optional<std::vector<std::optional<std::string>>> options = std::nullopt;
+  std::string label = "";   // Labels are "<label> L<level>".
+  std::optional<std::vector<NcclOptions>> nccl = std::nullopt;  // One a level, where any apply.
+  bool gloo_twins = false;  // HIERARCHICAL_<description>_GLOO_L<level>, with the same options.
+  std::optional<std::chrono::minutes> timeout = std::nullopt;
+  Lane lane = Lane::kCompute;
+  bool sharp = false;
+  Made made = Made::kAfterAll;  // Level 0; the others follow it line by line.
 };
 
-/// Megatron's create_hierarchical_groups as a list of groups, in its order of creation.
-std::vector<GroupSpec> hierarchical_group_specs(std::span<const GlobalRank> ranks,
-                                                std::span<const int64_t> sizes,
-                                                const HierarchyOptions& options);
+/// Megatron's create_hierarchical_groups for every line of the layout along the axes.
+///
+/// Level 0 cuts a line into consecutive runs of sizes[0]; level 1 joins sizes[1] of those runs
+/// member by member, and so on. 16 ranks with sizes {2,2,4}: (0,1)…, (0,2)(1,3)…, (0,4,8,12)….
+/// The product of the sizes must be the number of ranks; no sizes give no levels.
+std::vector<GroupSpec> hierarchical_specs(const Layout& layout, const AxisNames& axes,
+                                          std::span<const int64_t> sizes,
+                                          const HierarchyOptions& options);
 
-/// Megatron's create_hybrid_dp_cp_groups likewise; names are HYBRID_DP_CP_GROUP_<size>.
-std::vector<GroupSpec> hybrid_group_specs(std::span<const GlobalRank> ranks, int64_t world);
+/// Megatron's create_hybrid_dp_cp_groups for every line: chunks of 2, 4, 8, … ranks, strictly below
+/// the largest power of two that fits into the line; names are HYBRID_DP_CP_GROUP_<size>.
+std::vector<GroupSpec> hybrid_specs(const Layout& layout, const AxisNames& axes,
+                                    const NcclOptions& options = {});
 
 }  // namespace tessera

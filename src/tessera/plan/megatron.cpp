@@ -1,21 +1,27 @@
 #include "tessera/plan/megatron.h"
 
+#include <chrono>
 #include <limits>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
+#include "tessera/plan/internal/megatron_specs.h"
 #include "tessera/topology/rank_generator.h"
 
 namespace tessera {
 namespace {
 
+void check_positive(std::string_view name, int64_t size) {
+  TSR_CHECK(size > 0, "size ", size, " of ", name, " is not positive; sizes start at 1");
+}
+
 // world / product, with all the factors in the message where it does not divide.
-int64_t data_parallel_size(int64_t world, const std::vector<AxisSize>& factors) {
+int64_t data_parallel_size(int64_t world, const AxisSizes& factors) {
   std::vector<int64_t> sizes;
   std::vector<std::string> names;
   std::vector<std::string> shown;
   for (const auto& [name, size] : factors) {
-    TSR_CHECK(size > 0, "size ", size, " of ", name, " is not positive; sizes start at 1");
+    check_positive(name, size);
     sizes.push_back(size);
     names.push_back(name);
     shown.push_back(concat(name, "=", size));
@@ -44,43 +50,110 @@ void check_pipelines(std::string_view order, const Layout& decoder, const Layout
             "); put pp last, or make the product of the sizes before pp equal");
 }
 
-std::vector<GroupKind> make_kinds(const Layout& decoder, const Layout& expert) {
-  const Members ends = Members::kEnds;
-  const Members first = Members::kFirst;
-  return {
-      {"DATA_PARALLEL_GROUP_WITH_CP", "dp-cp", decoder, {"dp", "cp"}},
-      {"DATA_PARALLEL_GROUP", "dp", decoder, {"dp"}},
-      {"CONTEXT_PARALLEL_GROUP", "cp", decoder, {"cp"}},
-      {"MODEL_PARALLEL_GROUP", "tp-pp", decoder, {"tp", "pp"}},
-      {"TENSOR_MODEL_PARALLEL_GROUP", "tp", decoder, {"tp"}},
-      {"PIPELINE_MODEL_PARALLEL_GROUP", "pp", decoder, {"pp"}},
-      {"EMBEDDING_GROUP", "pp ends", decoder, {"pp"}, ends},
-      {"POSITION_EMBEDDING_GROUP", "pp first", decoder, {"pp"}, first},
-      {"TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp-dp-cp", decoder, {"tp", "dp", "cp"}},
-      {"TENSOR_AND_DATA_PARALLEL_GROUP", "tp-dp", decoder, {"tp", "dp"}},
-      {"TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp-cp", decoder, {"tp", "cp"}},
-      {"EXPERT_MODEL_PARALLEL_GROUP", "ep", expert, {"ep"}},
-      {"EXPERT_TENSOR_PARALLEL_GROUP", "etp", expert, {"tp"}},
-      {"EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", "etp-ep", expert, {"tp", "ep"}},
-      {"EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "etp-ep-pp", expert, {"tp", "ep", "pp"}},
-      {"EXPERT_DATA_PARALLEL_GROUP", "edp", expert, {"dp"}},
-      {"INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "world", expert, expert.axis_names()},
-  };
+void check_pipeline_arguments(const MegatronConfig& config) {
+  const auto& chunks = config.virtual_pipeline_model_parallel_size;
+  if (chunks) {
+    check_positive("virtual pp", *chunks);
+    TSR_CHECK(config.pipeline_model_parallel_size > 1, "virtual pp=", *chunks, " needs pp above 1,",
+              " not ", config.pipeline_model_parallel_size,
+              "; raise pp, or leave the virtual size out");
+  }
+  const auto& backend = config.pipeline_model_parallel_comm_backend;
+  TSR_CHECK(!backend || *backend == "nccl" || *backend == "ucc", "pipelines cannot talk over '",
+            backend.value_or(""), "'; choose nccl or ucc, or leave the back end to the device");
+}
+
+void check_sharp(const MegatronConfig& config) {
+  const auto& group = config.sharp_enabled_group;
+  if (!group) return;
+  TSR_CHECK(config.use_sharp, "sharp_enabled_group '", *group,
+            "' is given, but use_sharp is off; switch it on, or leave the group out");
+  TSR_CHECK(*group == "dp" || *group == "dp_replica", "sharp_enabled_group '", *group,
+            "' is unknown; choose dp or dp_replica");
+  TSR_CHECK(*group == "dp" || config.num_distributed_optimizer_instances > 1,
+            "sharp_enabled_group 'dp_replica' needs several optimizer instances; raise ",
+            "num_distributed_optimizer_instances above 1, or choose dp");
+}
+
+void check_context_parallel(const MegatronConfig& config, int64_t dp_cp) {
+  const auto& sizes = config.hierarchical_context_parallel_sizes;
+  for (const int64_t size : sizes) check_positive("a level of hierarchical cp", size);
+  const int64_t product = checked_product(sizes, "the product of the hierarchical cp sizes");
+  TSR_CHECK(sizes.empty() || product == config.context_parallel_size, "the hierarchical cp sizes ",
+            join(sizes, "·"), " = ", product, " are not cp=", config.context_parallel_size,
+            "; choose sizes whose product is cp");
+  TSR_CHECK(!config.hybrid_context_parallel || dp_cp % 2 == 0, "hybrid context parallelism pairs ",
+            "ranks, but dp·cp = ", dp_cp, " is odd; choose sizes that make it even");
+}
+
+void check_instances(int64_t instances, int64_t dp_cp, int64_t edp) {
+  check_positive("num_distributed_optimizer_instances", instances);
+  TSR_CHECK(dp_cp % instances == 0, "dp·cp = ", dp_cp, " is not divisible by ", instances,
+            " optimizer instances; choose a divisor of ", dp_cp);
+  TSR_CHECK(edp % instances == 0, "the experts' dp = ", edp, " is not divisible by ", instances,
+            " optimizer instances; choose a common divisor of ", dp_cp, " and ", edp);
+}
+
+void check_timeout(int64_t minutes) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 60'000;  // In milliseconds.
+  TSR_CHECK(0 < minutes && minutes <= kMost, "distributed_timeout_minutes ", minutes,
+            " is no time to wait; choose 1 to ", kMost);
+}
+
+NcclConfig nccl_config(const MegatronConfig& config) {
+  NcclConfig nccl;
+  if (config.nccl_communicator_config_path) {
+    nccl = read_nccl_config(*config.nccl_communicator_config_path);
+  }
+  set_high_priority(nccl, config.high_priority_stream_groups);
+  return nccl;
+}
+
+CheckedMegatron check(int64_t world, const MegatronConfig& config) {
+  const int64_t tp = config.tensor_model_parallel_size;
+  const int64_t pp = config.pipeline_model_parallel_size;
+  const int64_t cp = config.context_parallel_size;
+  const int64_t ep = config.expert_model_parallel_size;
+  const int64_t etp = config.expert_tensor_parallel_size.value_or(tp);
+  TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
+  const int64_t dp = data_parallel_size(world, {{"tp", tp}, {"cp", cp}, {"pp", pp}});
+  const int64_t edp = data_parallel_size(world, {{"etp", etp}, {"ep", ep}, {"pp", pp}});
+  check_pipeline_arguments(config);
+  check_instances(config.num_distributed_optimizer_instances, dp * cp, edp);
+  check_sharp(config);
+  check_context_parallel(config, dp * cp);
+  check_timeout(config.distributed_timeout_minutes);
+  Layout decoder = RankGenerator(tp, 1, dp, pp, cp, config.order).layout();
+  Layout expert = RankGenerator(etp, ep, edp, pp, 1, config.order).layout();
+  check_pipelines(config.order, decoder, expert);
+  return {config, std::move(decoder), std::move(expert), nccl_config(config)};
+}
+
+// SHARP is switched on by a variable around the groups that use it; UCC by several, for good.
+std::vector<VariableRule> variable_rules(const MegatronConfig& config) {
+  using Action = VariableRule::Action;
+  std::vector<VariableRule> rules{{"NCCL_COLLNET_ENABLE", Action::kRemove}};
+  if (config.pipeline_model_parallel_comm_backend != "ucc") return rules;
+  rules.push_back({"CUDA_DEVICE_MAX_CONNECTIONS", Action::kRefuse, "1",
+                   "leaves UCC no connection of its own; unset it, or raise it above 1"});
+  rules.push_back({"TORCH_UCC_BLOCKING_WAIT", Action::kSetIfAbsent, "none"});
+  rules.push_back({"UCC_EC_CUDA_STREAM_TASK_MODE", Action::kSetIfAbsent, "driver"});
+  rules.push_back({"UCX_TLS", Action::kSetIfAbsent, "ib,cuda_copy"});
+  rules.push_back({"NSYS_UCP_COMM_PARAMS", Action::kSet, "1"});
+  rules.push_back({"UCX_RNDV_THRESH", Action::kSet, "0"});
+  rules.push_back({"UCX_NET_DEVICES", Action::kSet, "all"});
+  rules.push_back({"UCC_CL_BASIC_TLS", Action::kSet, "^sharp,nccl"});
+  return rules;
 }
 
 }  // namespace
 
-MegatronGroups megatron_groups(const MegatronSizes& sizes) {
-  const auto [world, tp, pp, cp, ep, given_etp, order] = sizes;
-  const int64_t etp = given_etp.value_or(tp);
-  TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
-  const int64_t dp = data_parallel_size(world, {{"tp", tp}, {"cp", cp}, {"pp", pp}});
-  const int64_t edp = data_parallel_size(world, {{"etp", etp}, {"ep", ep}, {"pp", pp}});
-  Layout decoder = RankGenerator(tp, 1, dp, pp, cp, order).layout();
-  Layout expert = RankGenerator(etp, ep, edp, pp, 1, order).layout();
-  check_pipelines(order, decoder, expert);
-  std::vector<GroupKind> kinds = make_kinds(decoder, expert);
-  return {std::move(decoder), std::move(expert), std::move(kinds)};
+Plan megatron_plan(int64_t world, const MegatronConfig& config) {
+  CheckedMegatron checked = check(world, config);
+  std::vector<GroupSpec> specs = megatron_specs(checked);
+  return Plan(world,
+              {{"decoder", std::move(checked.decoder)}, {"expert", std::move(checked.expert)}},
+              std::move(specs), variable_rules(config));
 }
 
 }  // namespace tessera

@@ -1,36 +1,49 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tessera/plan/group_kind.h"
-#include "tessera/topology/layout.h"
+#include "tessera/plan/plan.h"
 
 namespace tessera {
 
-/// The sizes from which Megatron-Core derives all its groups.
-struct MegatronSizes {
-  int64_t world = 1;
-  int64_t tp = 1;
-  int64_t pp = 1;
-  int64_t cp = 1;
-  int64_t ep = 1;
-  std::optional<int64_t> etp =
-      std::nullopt;  // The experts' tensor-parallel size; tp when not given.
+/// Which ranks of a pipeline hold embeddings, given all of them. Called once for every pipeline,
+/// and must answer the same on every rank.
+using EmbeddingRanks = std::function<std::vector<int64_t>(const std::vector<int64_t>&)>;
+
+/// The arguments of Megatron-Core's initialize_model_parallel, with its names, order and defaults.
+/// An empty list or function is its None.
+struct MegatronConfig {
+  int64_t tensor_model_parallel_size = 1;
+  int64_t pipeline_model_parallel_size = 1;
+  std::optional<int64_t> virtual_pipeline_model_parallel_size = std::nullopt;
+  std::optional<std::string> pipeline_model_parallel_comm_backend = std::nullopt;  // nccl or ucc.
+  bool use_sharp = false;
+  int64_t context_parallel_size = 1;
+  std::vector<int64_t> hierarchical_context_parallel_sizes = {};
+  int64_t expert_model_parallel_size = 1;
+  int64_t num_distributed_optimizer_instances = 1;
+  std::optional<int64_t> expert_tensor_parallel_size = std::nullopt;  // As for the decoder.
+  std::optional<std::string> nccl_communicator_config_path = std::nullopt;
+  int64_t distributed_timeout_minutes = 30;
   std::string order = "tp-cp-ep-dp-pp";
+  EmbeddingRanks get_embedding_ranks = nullptr;           // The first and the last stage.
+  EmbeddingRanks get_position_embedding_ranks = nullptr;  // The first stage.
+  bool create_gloo_process_groups = true;
+  std::vector<std::string> high_priority_stream_groups = {};      // Names of nccl_sections().
+  std::optional<std::string> sharp_enabled_group = std::nullopt;  // dp (default) or dp_replica.
+  bool hybrid_context_parallel = false;
+  bool create_all_gather_group = false;
 };
 
-/// Two layouts of one world, and every kind of group in the order in which Megatron creates them.
-struct MegatronGroups {
-  Layout decoder;  // tp, cp, dp, pp; ep is 1.
-  Layout expert;   // The experts' tp, ep, dp and the same pp; cp is 1.
-  std::vector<GroupKind> kinds;
-};
-
-/// Checks the sizes and derives the groups; a configuration that Megatron cannot run, or in which
-/// the two layouts disagree on the pipelines, raises ConfigError.
-MegatronGroups megatron_groups(const MegatronSizes& sizes);
+/// Every group that Megatron-Core would create in a world of this many ranks, in its order.
+///
+/// The layouts are "decoder" (tp, cp, dp, pp; ep is 1) and "expert" (the experts' tp, ep, dp and
+/// the same pp; cp is 1). Everything is checked first: what Megatron refuses, early or late, or
+/// turns into wrong groups raises ConfigError.
+Plan megatron_plan(int64_t world, const MegatronConfig& config);
 
 }  // namespace tessera

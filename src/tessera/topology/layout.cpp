@@ -106,6 +106,13 @@ RankGroup Layout::ranks() const {
   return ranks_along(origin_, extents);
 }
 
+GlobalRank Layout::largest_rank() const {
+  if (table_) return std::ranges::max(ranks());
+  Coordinate last;
+  for (const Axis& axis : axes_) last.push_back(axis.size() - 1);
+  return rank(last);
+}
+
 bool Layout::contains(GlobalRank rank) const {
   return find(rank).has_value();
 }
@@ -165,6 +172,25 @@ Layout Layout::permute(const AxisNames& names) const {
   std::vector<Axis> axes;
   for (const size_t i : axis_indices(names)) axes.push_back(axes_[i]);
   return Layout(std::move(axes), origin_, table_);
+}
+
+Layout Layout::concatenate(std::span<const Layout> parts, GlobalRank through) {
+  TSR_CHECK(!parts.empty(), "no layouts were given to be concatenated; give at least 1");
+  std::vector<Axis> axes;
+  const int64_t at = parts[0].position_of(through).value_or(0);  // In every part: one table.
+  int64_t origin = at;
+  for (const Layout& part : parts) {
+    TSR_CHECK(part.contains(through) && part.table_ == parts[0].table_, "the layouts ", parts[0],
+              " and ", part, " were not selected from one layout through rank ", through,
+              "; concatenate what was");
+    origin -= at - part.origin_;
+    axes.insert(axes.end(), part.axes_.begin(), part.axes_.end());
+  }
+  Layout joined(std::move(axes), origin, parts[0].table_);
+  joined.check_axes_are_apart();
+  TSR_CHECK(origin >= 0, "the layouts ", join(parts, ", "),
+            " were not selected from one layout: together they begin before rank 0");
+  return joined;
 }
 
 int64_t Layout::group_size(const AxisNames& names) const {
@@ -263,8 +289,12 @@ RankGroup Layout::ranks_along(int64_t first, std::span<const Extent> extents) co
   return ranks;
 }
 
+std::optional<int64_t> Layout::position_of(GlobalRank rank) const {
+  return table_ ? table_->position(rank) : rank.value;
+}
+
 std::optional<Coordinate> Layout::find(GlobalRank rank) const {
-  const std::optional<int64_t> found = table_ ? table_->position(rank) : rank.value;
+  const std::optional<int64_t> found = position_of(rank);
   if (!found || *found < origin_) return std::nullopt;
   int64_t rest = *found - origin_;
   Coordinate coordinate(axes_.size(), 0);
@@ -288,6 +318,17 @@ int64_t Layout::position(std::span<const int64_t> coordinate) const {
     at += axes_[i].offset(coordinate[i]);
   }
   return at;
+}
+
+// Each digit must step over whole rounds of the next smaller one; otherwise a rank could be reached
+// in two ways, or other ranks would see other grids.
+void Layout::check_axes_are_apart() const {
+  for (size_t i = 1; i < digits_.size(); ++i) {
+    const auto [size, stride] = digits_[i].extent;
+    TSR_CHECK(digits_[i - 1].extent.stride % (size * stride) == 0, "the axes ",
+              axes_[digits_[i - 1].axis].to_string(), " and ", axes_[digits_[i].axis].to_string(),
+              " step through the same ranks; choose one of them");
+  }
 }
 
 int64_t Layout::first_position(GlobalRank rank, const std::vector<size_t>& axes) const {

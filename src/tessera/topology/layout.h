@@ -48,6 +48,7 @@ class Layout {
   int64_t size() const { return size_; }
   /// Every rank, in row-major order of the axes as they stand.
   RankGroup ranks() const;
+  GlobalRank largest_rank() const;
 
   bool contains(GlobalRank rank) const;
   Coordinate coordinate(GlobalRank rank) const;
@@ -62,6 +63,9 @@ class Layout {
   Layout split(std::string_view name, const AxisSizes& parts) const;
   /// The same ranks with the axes in another order.
   Layout permute(const AxisNames& names) const;
+  /// Sub-grids of one layout that all go through `through`, as one grid: their axes side by side.
+  /// Refused are axes that step through the same ranks.
+  static Layout concatenate(std::span<const Layout> parts, GlobalRank through);
 
   int64_t group_size(const AxisNames& names) const;
   int64_t num_groups(const AxisNames& names) const;
@@ -96,8 +100,10 @@ class Layout {
   std::vector<Extent> nested_extents(std::vector<size_t> axes) const;
   std::vector<size_t> other_axes(const std::vector<size_t>& axes) const;
   RankGroup ranks_along(int64_t first, std::span<const Extent> extents) const;
+  std::optional<int64_t> position_of(GlobalRank rank) const;
   std::optional<Coordinate> find(GlobalRank rank) const;
   int64_t position(std::span<const int64_t> coordinate) const;
+  void check_axes_are_apart() const;
   /// The position of `rank` with its index on these axes set to 0.
   int64_t first_position(GlobalRank rank, const std::vector<size_t>& axes) const;
 

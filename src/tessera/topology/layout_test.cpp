@@ -117,6 +117,24 @@ TEST(Layout, SplitCutsAcrossExtents) {
   EXPECT_EQ(flat.split("model", parts).to_string(), "[outer=(2:12,2:2) inner=2:1 dp=3:4]");
 }
 
+TEST(Layout, ConcatenatePutsSubGridsSideBySide) {
+  const Layout mesh = sample();
+  const Layout model = mesh.flatten({"pp", "tp"}, "model").select({"model"}, {5});
+  const std::vector<Layout> parts{model, mesh.select({"dp"}, {5})};
+  const Layout expected = mesh.flatten({"pp", "tp"}, "model");
+  EXPECT_EQ(Layout::concatenate(parts, {5}), expected);
+  const std::vector<Layout> two{mesh.select({"tp"}, {17}), mesh.select({"pp"}, {17})};
+  EXPECT_EQ(Layout::concatenate(two, {17}), mesh.select({"tp", "pp"}, {17}));
+}
+
+TEST(Layout, KnowsItsLargestRank) {
+  EXPECT_EQ(sample().largest_rank(), GlobalRank{23});
+  EXPECT_EQ(Layout::first_fastest({{"tp", 4}}, {3}).largest_rank(), GlobalRank{6});
+  const Layout listed = Layout::from_ranks({{"dp", 2}, {"tp", 2}}, to_ranks({7, 1, 3, 5}));
+  EXPECT_EQ(listed.largest_rank(), GlobalRank{7});
+  EXPECT_EQ(listed.select({"tp"}, {5}).largest_rank(), GlobalRank{5});
+}
+
 TEST(Layout, EqualityIsAboutRanks) {
   const AxisSizes two_by_two{{"dp", 2}, {"tp", 2}};
   const Layout from_table =
@@ -190,6 +208,33 @@ TEST(LayoutErrors, RefuseBadAlgebra) {
   EXPECT_THROW((void)mesh.flatten({"pp", "tp"}, "dp"), ConfigError);
   EXPECT_THROW((void)mesh.split("dp", AxisSizes{{"a", 2}, {"b", 2}}), ConfigError);
   EXPECT_THROW((void)mesh.split("dp", AxisSizes{{"a", -3}, {"b", -1}}), ConfigError);
+}
+
+TEST(LayoutErrors, RefuseToConcatenateWhatIsNotApart) {
+  const Layout mesh = sample();
+  const Layout tp = mesh.select({"tp"}, {5});
+  const Layout model = mesh.flatten({"pp", "dp"}, "m").select({"m"}, {5});
+  const auto concatenate = [](const Layout& a, const Layout& b, GlobalRank through) {
+    return Layout::concatenate(std::vector<Layout>{a, b}, through);
+  };
+  EXPECT_EQ(message_of<ConfigError>([&] { concatenate(model, mesh.select({"dp"}, {5}), {5}); }),
+            "the axes m=6:4 and dp=3:4 step through the same ranks; choose one of them");
+  EXPECT_THROW(concatenate(tp, tp, {5}), ConfigError);
+  EXPECT_THROW(concatenate(tp, mesh.select({"dp"}, {4}), {5}), ConfigError);
+  EXPECT_THROW((void)Layout::concatenate({}, {0}), ConfigError);
+  // 6 cut into 2 × 3 and into 3 × 2: rank 8 would count rank 24 in, which is in no grid.
+  const auto outer = model.split("m", AxisSizes{{"a", 2}, {"b", 3}}).select({"a"}, {9});
+  const auto inner = model.split("m", AxisSizes{{"c", 3}, {"d", 2}}).select({"d"}, {9});
+  EXPECT_THROW(concatenate(outer, inner, {9}), ConfigError);
+  const Layout table = Layout::from_ranks({{"x", 2}}, to_ranks({9, 5}));
+  EXPECT_THROW(concatenate(tp, table, {5}), ConfigError);
+  const std::vector<Layout> strangers{
+      Layout::first_fastest({{"a", 2}}, {4}),
+      Layout::first_fastest({{"i", 2}, {"b", 2}}, {3}).select({"b"}, {5}),
+      Layout::first_fastest({{"i", 4}, {"c", 2}}, {1}).select({"c"}, {5})};
+  EXPECT_EQ(message_of<ConfigError>([&] { (void)Layout::concatenate(strangers, {5}); }),
+            "the layouts [a=2:1] from rank 4, [b=2:2] from rank 3, [c=2:4] from rank 1 were not "
+            "selected from one layout: together they begin before rank 0");
 }
 
 TEST(LayoutErrors, RefuseASplitThatIsNoAxis) {

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tessera {
+
+/// The value of a variable; nothing where it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string&)>;
+
+/// The variables of this process.
+Environment process_environment();
+
+}  // namespace tessera

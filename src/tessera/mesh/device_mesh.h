@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tessera/comm/group.h"
+#include "tessera/comm/options.h"
+#include "tessera/comm/world.h"
+#include "tessera/topology/layout.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+class MeshRoot;
+struct MeshAxis;
+
+/// An axis by its name, or by its place among the mesh's axes.
+using AxisKey = std::variant<std::string_view, int64_t>;
+
+/// How the ranks of an axis talk, by the axis's name. Axes that are not named have the defaults.
+using AxisOptions = std::map<std::string, GroupOptions>;
+
+/// A Layout with live groups: one group an axis, made when the mesh is made.
+///
+///   const DeviceMesh mesh(world, Layout::row_major({{"pp", 2}, {"dp", 2}, {"tp", 2}}));
+///   all_reduce(x, mesh.get_group("tp")).wait();
+///   const DeviceMesh model = mesh.slice({"pp", "tp"}).flatten("model");   // one axis of 4 ranks
+///   mesh.get_group("model");                                              // the parent knows it
+///
+/// A value: cheap to copy, never changed, but that flatten() makes a name known to all meshes of
+/// one origin. It does not keep its world open; making groups in a closed one raises StateError. A
+/// rank's place in a group is its index on the axis, also where ranks were listed unsorted.
+///
+/// What makes groups is **collective**: all ranks of the mesh call it, in the same order. The
+/// others may call it as well, and hold a mesh that says that they are outside: is_member() is
+/// false, and what needs this rank's place raises StateError. Other refusals are ConfigErrors.
+class DeviceMesh {
+ public:
+  /// **Collective.** Every rank of the layout must be in the world.
+  DeviceMesh(const WorldHandle& world, Layout layout, const AxisOptions& options = {});
+  /// A mesh of one axis over a group that exists. Local.
+  static DeviceMesh from_group(const WorldHandle& world, const Group& group,
+                               const std::string& axis);
+  /// A mesh over groups that exist, one an axis, with the layout's ranks in the layout's order.
+  /// Local. Ranks outside the layout need no groups.
+  static DeviceMesh from_groups(const WorldHandle& world, Layout layout, std::vector<Group> groups);
+
+  const Layout& layout() const { return layout_; }
+  AxisNames axis_names() const { return layout_.axis_names(); }
+  int64_t ndim() const { return static_cast<int64_t>(layout_.axes().size()); }
+  std::vector<int64_t> shape() const;
+  /// The number of ranks.
+  int64_t size() const { return layout_.size(); }
+  int64_t size(const AxisKey& axis) const;
+
+  bool contains(GlobalRank rank) const { return layout_.contains(rank); }
+  /// Whether this process's rank is in the mesh.
+  bool is_member() const { return contains(get_rank()); }
+  /// This process's rank in the world.
+  GlobalRank get_rank() const;
+  /// This rank's index on every axis; nothing outside the mesh.
+  std::optional<Coordinate> get_coordinate() const;
+
+  /// This rank's index on the axis, which is its rank in the axis's group. Flattened axes that lie
+  /// within the mesh may be named, here and below. Without an axis: that of a mesh of one axis.
+  GroupRank get_local_rank(const AxisKey& axis) const;
+  GroupRank get_local_rank() const;
+  Group get_group(const AxisKey& axis) const;
+  Group get_group() const;
+  /// The groups of all axes, in their order.
+  std::vector<Group> get_all_groups() const;
+
+  /// The sub-mesh of these axes, in this order, that goes through this rank. Local: it has the
+  /// groups of this mesh.
+  DeviceMesh slice(const AxisNames& names) const;
+  /// **Collective.** The mesh as one axis, the first axis slowest; "dp_tp" where no name is given.
+  /// The name is known from now on to every mesh of this origin in which the axis lies. The same
+  /// again gives the same.
+  DeviceMesh flatten(const std::string& name = "",
+                     const std::optional<GroupOptions>& options = std::nullopt) const;
+  /// **Collective.** One axis cut into several, the first part slowest; options are for the parts.
+  DeviceMesh split(const AxisKey& axis, const AxisSizes& parts,
+                   const AxisOptions& options = {}) const;
+  /// Meshes of one origin, such as slices and what was flattened or split, as one: their axes side
+  /// by side. Local.
+  static DeviceMesh concatenate(std::span<const DeviceMesh> meshes);
+
+  /// "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7".
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
+    return out << mesh.to_string();
+  }
+  /// Equal axes, ranks at every coordinate, lanes and options.
+  friend bool operator==(const DeviceMesh& a, const DeviceMesh& b);
+
+ private:
+  DeviceMesh(std::shared_ptr<MeshRoot> root, Layout layout, std::vector<Group> groups);
+
+  /// Where the axis stands among this mesh's own.
+  size_t index_of(const AxisKey& axis) const;
+  std::optional<size_t> find_own(const AxisKey& axis) const;
+  /// The axis through this rank, own or flattened.
+  MeshAxis at(const AxisKey& axis) const;
+  std::string only_axis() const;
+  void check_member() const;
+  [[noreturn]] void refuse_unknown(std::string_view axis) const;
+
+  std::shared_ptr<MeshRoot> root_;  // Shared by all meshes of one origin.
+  Layout layout_;
+  std::vector<Group> groups_;  // One an axis; none where this rank is outside.
+};
+
+/// **Collective.** A mesh over ranks 0, 1, …, the last axis fastest. A mesh over other ranks is
+/// made from Layout::from_ranks.
+DeviceMesh init_device_mesh(const WorldHandle& world, std::span<const int64_t> shape,
+                            const AxisNames& names, const AxisOptions& options = {});
+
+}  // namespace tessera

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace tessera {
+
+/// Operations of one communicator match by the order in which they arrive, so what may run side by
+/// side has a lane, and thereby a communicator, of its own.
+enum class Lane { kCompute, kGather, kReduce, kP2p, kControl };
+
+const char* to_string(Lane lane);
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// What NCCL may be told about one communicator; what is not set is NCCL's own choice.
+struct NcclOptions {
+  bool high_priority_stream = false;
+  std::optional<int> cga_cluster_size = std::nullopt;
+  std::optional<int> min_ctas = std::nullopt;
+  std::optional<int> max_ctas = std::nullopt;
+  std::optional<std::string> net_name = std::nullopt;
+
+  friend bool operator==(const NcclOptions&, const NcclOptions&) = default;
+};
+
+/// Options by Megatron's short name of a kind of group, such as "dp_cp".
+using NcclConfig = std::map<std::string, NcclOptions, std::less<>>;
+
+/// Every short name, in Megatron's order of creation.
+std::span<const std::string> nccl_sections();
+
+/// Reads Megatron's file of options. One section a kind of group, each with any of
+///
+///   tp: {is_high_priority_stream: true, cga_cluster_size: 2, min_ctas: 4, max_ctas: 16, net_name:
+///   IB}
+///
+/// Broken YAML, unknown or repeated sections and keys and wrong values raise ConfigError with
+/// `source` and the line.
+NcclConfig parse_nccl_config(const std::string& yaml, const std::string& source);
+NcclConfig read_nccl_config(const std::string& path);
+
+/// Sets one option from its text, as it would stand in the file; refused are unknown keys and wrong
+/// values.
+void set_nccl_option(NcclOptions& options, std::string_view key, const std::string& value);
+
+/// Gives these kinds of groups streams of high priority, whatever the file says.
+void set_high_priority(NcclConfig& config, std::span<const std::string> sections);
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/plan/group_spec.h"
+#include "tessera/plan/variable_rule.h"
+#include "tessera/topology/layout.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+struct NamedLayout {
+  std::string name;
+  Layout layout;
+
+  friend bool operator==(const NamedLayout&, const NamedLayout&) = default;
+};
+
+/// One group of a plan. The spec belongs to the plan and lives as long.
+struct PlannedGroup {
+  const GroupSpec* spec = nullptr;
+  RankGroup ranks;
+};
+
+/// What a configuration means: the layouts of its world and every kind of group in the order of
+/// creation. The same value on every rank; no process and no torch behind it.
+///
+///   const Plan plan = megatron_plan(64, {.tensor_model_parallel_size = 8});
+///   plan.group_of(GlobalRank{5}, "TENSOR_MODEL_PARALLEL_GROUP");   // 0 1 2 3 4 5 6 7
+///   for (const auto& [spec, ranks] : plan.groups_of(GlobalRank{5})) …
+class Plan {
+ public:
+  /// Names that stand twice, and specs that are to be made together but have no common lines, raise
+  /// ConfigError.
+  Plan(int64_t world, std::vector<NamedLayout> layouts, std::vector<GroupSpec> specs,
+       std::vector<VariableRule> variables = {});
+
+  int64_t world() const { return world_; }
+  const Layout& layout(std::string_view name) const;
+  std::span<const GroupSpec> specs() const { return specs_; }
+  /// What must hold of the process's variables, or be done to them, before groups are made.
+  std::span<const VariableRule> variables() const { return variables_; }
+
+  /// The spec of this name; null where the plan has none.
+  const GroupSpec* find(std::string_view name) const;
+  /// The same; ConfigError with the nearest name where the plan has none.
+  const GroupSpec& spec(std::string_view name) const;
+
+  /// The group of this name that `rank` is in, in O(its line); nothing where it is in none.
+  std::optional<RankGroup> group_of(GlobalRank rank, std::string_view name) const;
+  /// Every group that `rank` is in, in the order of creation.
+  std::vector<PlannedGroup> groups_of(GlobalRank rank) const;
+  /// Where that group stands among all groups of all ranks in the order of creation.
+  std::optional<int64_t> creation_index(GlobalRank rank, std::string_view name) const;
+
+  /// The number of all groups of all ranks.
+  int64_t num_groups() const;
+  /// All groups of all ranks in the order of creation, each with its ranks as they are listed
+  /// there.
+  using Visitor = std::function<void(const GroupSpec& spec, const RankGroup& ranks)>;
+  void for_each_group(const Visitor& visit) const;
+
+  /// One line a spec: name, size, count, back end and lane.
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const Plan& plan) {
+    return out << plan.to_string();
+  }
+  friend bool operator==(const Plan&, const Plan&) = default;
+
+ private:
+  /// A spec and its twins, which are made group by group.
+  struct Block {
+    size_t first = 0;  // In specs_.
+    size_t num_specs = 1;
+    int64_t offset = 0;  // Groups of the same line that are made before.
+
+    friend bool operator==(const Block&, const Block&) = default;
+  };
+  /// Blocks that are made line by line.
+  struct Step {
+    std::vector<Block> blocks;
+    int64_t groups_per_line = 0;
+    int64_t first_group = 0;  // Groups that are made before.
+
+    friend bool operator==(const Step&, const Step&) = default;
+  };
+
+  const GroupFamily& family(const Block& block) const { return specs_[block.first].groups; }
+  void add_to_steps(size_t spec);
+  void check_spec(size_t index) const;
+
+  int64_t world_;
+  std::vector<NamedLayout> layouts_;
+  std::vector<GroupSpec> specs_;
+  std::vector<VariableRule> variables_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace tessera
