@@ -157,6 +157,16 @@ Backend World::backend() const {
   return state_->backend;
 }
 
+void World::set_timeout(std::chrono::milliseconds timeout) {
+  group().set_timeout(timeout);
+  state_->timeout = timeout;
+}
+
+void* World::attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make) {
+  if (!state_) throw StateError("the world was closed; connect again");
+  return state_->attached(type, make);
+}
+
 Group World::group() const {
   return group(everybody_in(state_->launch), {.name = "world"});
 }
@@ -169,9 +179,13 @@ Group World::group(const RankGroup& ranks, const GroupOptions& options) const {
 std::vector<Group> World::make_groups(std::span<const GroupRequest> requests) const {
   std::vector<Group> groups;
   for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
+  const auto connects = [](const Group& group) { return group.state().communicator() != nullptr; };
+  // A back end that this build does not have is refused before anything is made.
   for (const Group& group : groups) {
-    if (group.is_member() && group.size() > 1)
-      group.state().connect(GroupState::StoreClient::kShared);
+    if (connects(group)) (void)state_->engine(group.backend());
+  }
+  for (const Group& group : groups) {
+    if (connects(group)) (void)group.state().connect(GroupState::StoreClient::kShared);
   }
   return groups;
 }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
+#include <typeindex>
 #include <vector>
 
 #include "tessera/comm/group.h"
@@ -41,6 +44,9 @@ class World {
   int64_t size() const;
   const LaunchInfo& launch() const;
   Backend backend() const;
+  /// Local: changes how long this process waits in the group of all ranks, and in groups that it
+  /// makes from now on.
+  void set_timeout(std::chrono::milliseconds timeout);
 
   /// All ranks.
   Group group() const;
@@ -54,6 +60,13 @@ class World {
   /// Once is enough.
   void close();
 
+  /// What a dialect keeps with this world: a T, made from it on the first call. It ends with the
+  /// world, which must not move from then on.
+  template <class T>
+  T& attached() {
+    return *static_cast<T*>(attached(typeid(T), [this] { return std::make_shared<T>(*this); }));
+  }
+
   /// The world on which the dialects' free functions act: one per process, none until make_current.
   static World* current();
   /// Owns it from now on; closing and dropping it is clear_current's.
@@ -62,6 +75,8 @@ class World {
 
  private:
   explicit World(std::shared_ptr<WorldState> state);
+  void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
+
   std::shared_ptr<WorldState> state_;
 };
 
