@@ -93,12 +93,13 @@ World::World(World&&) noexcept = default;
 
 World& World::operator=(World&& other) noexcept {
   std::swap(state_, other.state_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 
 // No collective here: a process that unwinds must not wait for others.
 World::~World() {
-  if (!state_) return;
+  if (!state_ || !owner_) return;
   if (state_->watch) state_->watch->stop("ended without closing its world");
   state_->close();
 }
@@ -160,6 +161,12 @@ Backend World::backend() const {
 void World::set_timeout(std::chrono::milliseconds timeout) {
   group().set_timeout(timeout);
   state_->timeout = timeout;
+}
+
+World World::share() const {
+  World other(state_);
+  other.owner_ = false;
+  return other;
 }
 
 void* World::attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make) {

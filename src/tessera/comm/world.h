@@ -60,8 +60,11 @@ class World {
   /// Once is enough.
   void close();
 
-  /// What a dialect keeps with this world: a T, made from it on the first call. It ends with the
-  /// world, which must not move from then on.
+  /// Another handle of this world, for what is kept beside it: its end closes nothing.
+  World share() const;
+
+  /// What a dialect keeps with this world: a T, made from it on the first call. It ends when the
+  /// world does.
   template <class T>
   T& attached() {
     return *static_cast<T*>(attached(typeid(T), [this] { return std::make_shared<T>(*this); }));
@@ -78,6 +81,7 @@ class World {
   void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
 
   std::shared_ptr<WorldState> state_;
+  bool owner_ = true;  // Closes the state at its end.
 };
 
 }  // namespace tessera

@@ -123,7 +123,7 @@ const Group* RealizedPlan::find(std::string_view name) const {
   return at == groups_.end() ? nullptr : &*at;
 }
 
-RealizedPlan realize(const Plan& plan, World& world) {
+RealizedPlan realize(const Plan& plan, const World& world) {
   TSR_CHECK(plan.world() == world.size(), "a plan for ", plan.world(),
             " ranks cannot be realised in a world of ", world.size(),
             "; plan for that number of ranks");

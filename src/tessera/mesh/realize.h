@@ -32,6 +32,6 @@ class RealizedPlan {
 /// All ranks agree first that the rules hold on each of them. Where anything fails, the variables
 /// are what they were. UCC is known to fake worlds alone; elsewhere a plan that asks for it raises
 /// ConfigError.
-RealizedPlan realize(const Plan& plan, World& world);
+RealizedPlan realize(const Plan& plan, const World& world);
 
 }  // namespace tessera

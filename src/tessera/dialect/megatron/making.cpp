@@ -113,7 +113,7 @@ void ParallelState::update_pg_timeout(std::chrono::milliseconds timeout,
         "first");
   }
   barrier(world().group());
-  world().set_timeout(timeout);
+  world_->set_timeout(timeout);
   for (const Group& group : groups_) group.set_timeout(timeout);
 }
 

@@ -12,7 +12,7 @@ ParallelState& pending() {
 }
 
 struct Attached {
-  explicit Attached(World& world) : state(world, std::exchange(pending(), ParallelState())) {}
+  explicit Attached(const World& world) : state(world, std::exchange(pending(), ParallelState())) {}
   ParallelState state;
 };
 

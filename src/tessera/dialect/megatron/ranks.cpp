@@ -79,37 +79,37 @@ int64_t ParallelState::get_pipeline_model_parallel_rank() const {
 
 int64_t ParallelState::get_data_parallel_world_size(bool with_context_parallel,
                                                     bool partial_data_parallel) const {
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_data_parallel_group(with_context_parallel, partial_data_parallel).size();
 }
 int64_t ParallelState::get_data_parallel_rank(bool with_context_parallel,
                                               bool partial_data_parallel) const {
   if (data_.rank) return *data_.rank;
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_data_parallel_group(with_context_parallel, partial_data_parallel).rank().value;
 }
 
 int64_t ParallelState::get_context_parallel_world_size() const {
-  return world_ == nullptr ? 0 : get_context_parallel_group().size();
+  return !world_ ? 0 : get_context_parallel_group().size();
 }
 int64_t ParallelState::get_context_parallel_rank() const {
-  return world_ == nullptr ? 0 : get_context_parallel_group().rank().value;
+  return !world_ ? 0 : get_context_parallel_group().rank().value;
 }
 int64_t ParallelState::get_tensor_and_context_parallel_world_size() const {
-  return world_ == nullptr ? 0 : get_tensor_and_context_parallel_group().size();
+  return !world_ ? 0 : get_tensor_and_context_parallel_group().size();
 }
 int64_t ParallelState::get_tensor_and_context_parallel_rank() const {
-  return world_ == nullptr ? 0 : get_tensor_and_context_parallel_group().rank().value;
+  return !world_ ? 0 : get_tensor_and_context_parallel_group().rank().value;
 }
 
 int64_t ParallelState::get_expert_model_parallel_world_size() const {
   if (expert_model_.size) return *expert_model_.size;
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_expert_model_parallel_group().size();
 }
 int64_t ParallelState::get_expert_model_parallel_rank() const {
   if (expert_model_.rank) return *expert_model_.rank;
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_expert_model_parallel_group().rank().value;
 }
 
@@ -125,18 +125,18 @@ std::optional<int64_t> ParallelState::get_expert_tensor_parallel_rank() const {
 }
 
 int64_t ParallelState::get_expert_tensor_and_model_parallel_world_size() const {
-  return world_ == nullptr ? 0 : get_expert_tensor_and_model_parallel_group().size();
+  return !world_ ? 0 : get_expert_tensor_and_model_parallel_group().size();
 }
 int64_t ParallelState::get_expert_tensor_and_model_parallel_rank() const {
-  return world_ == nullptr ? 0 : get_expert_tensor_and_model_parallel_group().rank().value;
+  return !world_ ? 0 : get_expert_tensor_and_model_parallel_group().rank().value;
 }
 int64_t ParallelState::get_expert_data_parallel_world_size(
     bool partial_expert_data_parallel) const {
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_expert_data_parallel_group(true, partial_expert_data_parallel)->size();
 }
 int64_t ParallelState::get_expert_data_parallel_rank(bool partial_expert_data_parallel) const {
-  if (world_ == nullptr) return 0;
+  if (!world_) return 0;
   return get_expert_data_parallel_group(true, partial_expert_data_parallel)->rank().value;
 }
 

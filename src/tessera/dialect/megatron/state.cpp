@@ -11,8 +11,8 @@ namespace tessera::megatron {
 namespace {
 
 // Where the tensors of training live.
-c10::Device device_of(const World* world) {
-  const bool cuda = world == nullptr ? at::hasCUDA() : world->backend() == Backend::kNccl;
+c10::Device device_of(const std::optional<World>& world) {
+  const bool cuda = world ? world->backend() == Backend::kNccl : at::hasCUDA();
   return cuda ? c10::kCUDA : c10::kCPU;
 }
 
@@ -29,17 +29,17 @@ void check_free(bool taken, const char* destroyer) {
 }  // namespace
 
 ParallelState::ParallelState() = default;
-ParallelState::ParallelState(World& world) : world_(&world) {}
-ParallelState::ParallelState(World& world, ParallelState before)
+ParallelState::ParallelState(const World& world) : world_(world.share()) {}
+ParallelState::ParallelState(const World& world, ParallelState before)
     : ParallelState(std::move(before)) {
-  world_ = &world;
+  world_ = world.share();
 }
 ParallelState::ParallelState(ParallelState&&) noexcept = default;
 ParallelState& ParallelState::operator=(ParallelState&&) noexcept = default;
 ParallelState::~ParallelState() = default;
 
-World& ParallelState::world() const {
-  if (world_ == nullptr) {
+const World& ParallelState::world() const {
+  if (!world_) {
     throw StateError("this process has no current world; call World::make_current first");
   }
   return *world_;
@@ -59,7 +59,7 @@ void ParallelState::check_can_initialize() const {
 }
 
 void ParallelState::initialize_model_parallel(const MegatronConfig& config) {
-  World& world = this->world();
+  const World& world = this->world();
   std::optional<Plan> plan;
   // A file or a callback may fail on one rank alone.
   check_together(world, "the configuration of initialize_model_parallel", [&] {
@@ -85,9 +85,9 @@ void ParallelState::keep_embedding_ranks() {
 }
 
 void ParallelState::destroy_model_parallel() {
-  World* const world = world_;
+  std::optional<World> world = std::move(world_);
   *this = ParallelState();
-  world_ = world;
+  world_ = std::move(world);
 }
 
 bool ParallelState::is_initialized() const {

@@ -40,10 +40,9 @@ class ParallelState {
  public:
   /// Knows no world: holds overrides and buffers alone.
   ParallelState();
-  /// The world must outlive the state, and stay where it is.
-  explicit ParallelState(World& world);
+  explicit ParallelState(const World& world);
   /// The same, beginning with the overrides and buffers of a state that knows no world.
-  ParallelState(World& world, ParallelState before);
+  ParallelState(const World& world, ParallelState before);
   ParallelState(ParallelState&&) noexcept;
   ParallelState& operator=(ParallelState&&) noexcept;
   ~ParallelState();
@@ -240,7 +239,7 @@ class ParallelState {
     std::optional<int64_t> rank = std::nullopt;
   };
 
-  World& world() const;
+  const World& world() const;
   const RealizedPlan& realized() const;
   /// The group of this name; ConfigError with the reason where this rank has none.
   Group need(std::string_view name) const;
@@ -256,7 +255,7 @@ class ParallelState {
   int64_t pipeline_rank(int64_t index) const;
   int64_t pipeline_neighbour(int64_t distance) const;
 
-  World* world_ = nullptr;
+  std::optional<World> world_;
   std::optional<RealizedPlan> realized_;
   std::vector<Group> groups_;
   Ranks embedding_ranks_;  // As the callback listed them; empty where this rank is not among them.
