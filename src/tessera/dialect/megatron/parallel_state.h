@@ -34,8 +34,7 @@ bool is_initialized();
 bool is_unitialized();
 bool model_parallel_is_initialized();
 
-/// Groups of the decoder. With `check_initialized` false nothing is returned where there is no
-/// group.
+/// Groups of the decoder. With `check_initialized` false the answer is nullopt where there is none.
 Group get_model_parallel_group();
 std::optional<Group> get_model_parallel_group(bool check_initialized);
 Group get_tensor_model_parallel_group();
@@ -97,8 +96,8 @@ std::optional<Group> get_intra_distributed_optimizer_instance_group(bool check_i
 Group get_inter_distributed_optimizer_instance_group();
 std::optional<Group> get_inter_distributed_optimizer_instance_group(bool check_initialized);
 
-/// Overrides: sizes and ranks that the getters below answer from then on; nothing takes one back.
-/// They work without a world, too.
+/// Overrides: sizes and ranks that the getters below answer from then on, until nullopt takes them
+/// back. They work without a world, too.
 void set_tensor_model_parallel_world_size(std::optional<int64_t> world_size);
 void set_tensor_model_parallel_rank(std::optional<int64_t> rank);
 void set_pipeline_model_parallel_world_size(std::optional<int64_t> world_size);

@@ -52,21 +52,16 @@ class ParallelState {
   /// Every group made here that this rank is in, in the order of creation.
   std::span<const Group> groups() const { return groups_; }
 
-  /// **Collective.** Checks every argument on every rank, then makes all groups. StateError where
-  /// they exist already. Where anything fails, nothing is left behind.
+  // The functions of parallel_state.h, which says what each does.
+
   void initialize_model_parallel(const MegatronConfig& config = {});
 
-  /// Forgets everything: groups, overrides, virtual stages and buffers. Harmless where there is
-  /// nothing.
   void destroy_model_parallel();
 
-  /// Whether initialize_model_parallel has been called. These three never throw.
   bool is_initialized() const;
   bool is_unitialized() const;
   bool model_parallel_is_initialized() const;
 
-  /// Groups of the decoder. With `check_initialized` false nothing is returned where there is no
-  /// group.
   Group get_model_parallel_group() const;
   std::optional<Group> get_model_parallel_group(bool check_initialized) const;
   Group get_tensor_model_parallel_group() const;
@@ -74,8 +69,6 @@ class ParallelState {
   Group get_pipeline_model_parallel_group() const;
   std::optional<Group> get_pipeline_model_parallel_group(bool check_initialized) const;
 
-  /// `independent_all_gather` asks for the twin that create_all_gather_group made; it and
-  /// `partial_data_parallel` are about the group with context parallelism.
   Group get_data_parallel_group(bool with_context_parallel = false,
                                 bool partial_data_parallel = false,
                                 bool independent_all_gather = false) const;
@@ -88,12 +81,10 @@ class ParallelState {
   Ranks get_context_parallel_global_ranks() const;
   std::optional<Ranks> get_context_parallel_global_ranks(bool check_initialized) const;
 
-  /// One a level, the innermost first.
   std::vector<Group> get_hierarchical_context_parallel_groups() const;
   std::optional<std::vector<Group>> get_hierarchical_context_parallel_groups(
       bool check_initialized) const;
 
-  /// The chunk of `group_size` ranks. Megatron never looks at `check_initialized` here.
   Group get_hybrid_data_context_parallel_groups(
       bool check_initialized = true, std::optional<int64_t> group_size = std::nullopt) const;
 
@@ -109,7 +100,6 @@ class ParallelState {
   Group get_tensor_and_context_parallel_group() const;
   std::optional<Group> get_tensor_and_context_parallel_group(bool check_initialized) const;
 
-  /// Groups of the experts.
   Group get_expert_model_parallel_group() const;
   std::optional<Group> get_expert_model_parallel_group(bool check_initialized) const;
   Group get_expert_tensor_parallel_group() const;
@@ -125,14 +115,11 @@ class ParallelState {
   Group get_data_modulo_expert_parallel_group(bool partial_expert_data_parallel = false) const;
   Group get_expert_data_parallel_group_gloo(bool partial_expert_data_parallel = false) const;
 
-  /// Optimizer instances: all ranks of this one, and this rank's counterparts in the others.
   Group get_intra_distributed_optimizer_instance_group() const;
   std::optional<Group> get_intra_distributed_optimizer_instance_group(bool check_initialized) const;
   Group get_inter_distributed_optimizer_instance_group() const;
   std::optional<Group> get_inter_distributed_optimizer_instance_group(bool check_initialized) const;
 
-  /// Overrides: sizes and ranks that the getters below answer from then on; nothing takes one back.
-  /// They work without a world, too.
   void set_tensor_model_parallel_world_size(std::optional<int64_t> world_size);
   void set_tensor_model_parallel_rank(std::optional<int64_t> rank);
   void set_pipeline_model_parallel_world_size(std::optional<int64_t> world_size);
@@ -145,8 +132,6 @@ class ParallelState {
   void set_virtual_pipeline_model_parallel_world_size(std::optional<int64_t> world_size);
   void set_virtual_pipeline_model_parallel_rank(std::optional<int64_t> rank);
 
-  /// Sizes of this rank's groups, and its rank in them. Data-parallel, context-parallel and expert
-  /// ones are 0 without a world.
   int64_t get_tensor_model_parallel_world_size() const;
   int64_t get_tensor_model_parallel_rank() const;
   int64_t get_pipeline_model_parallel_world_size() const;
@@ -162,7 +147,6 @@ class ParallelState {
   int64_t get_expert_model_parallel_world_size() const;
   int64_t get_expert_model_parallel_rank() const;
 
-  /// Without a group the override of the decoder's, or nothing.
   std::optional<int64_t> get_expert_tensor_parallel_world_size() const;
   std::optional<int64_t> get_expert_tensor_parallel_rank() const;
 
@@ -171,11 +155,9 @@ class ParallelState {
   int64_t get_expert_data_parallel_world_size(bool partial_expert_data_parallel = false) const;
   int64_t get_expert_data_parallel_rank(bool partial_expert_data_parallel = false) const;
 
-  /// Nothing where the pipeline is not interleaved.
   std::optional<int64_t> get_virtual_pipeline_model_parallel_world_size() const;
   std::optional<int64_t> get_virtual_pipeline_model_parallel_rank() const;
 
-  /// Stages. With `ignore_virtual` false an interleaved pipeline needs `vp_stage`.
   bool is_pipeline_first_stage(bool ignore_virtual = true,
                                std::optional<int64_t> vp_stage = std::nullopt) const;
   bool is_pipeline_last_stage(bool ignore_virtual = true,
@@ -184,8 +166,6 @@ class ParallelState {
                                   std::optional<int64_t> vp_stage = std::nullopt) const;
   bool is_rank_in_position_embedding_group() const;
 
-  /// The first global rank of this rank's groups, and its neighbours in the pipeline, which is a
-  /// ring.
   int64_t get_tensor_model_parallel_src_rank() const;
   int64_t get_model_parallel_src_rank() const;
   int64_t get_data_parallel_src_rank(bool with_context_parallel = false) const;
@@ -195,12 +175,8 @@ class ParallelState {
   int64_t get_pipeline_model_parallel_next_rank() const;
   int64_t get_pipeline_model_parallel_prev_rank() const;
 
-  /// This rank as "tp_dp_cp_pp_ep".
   std::string get_all_ranks() const;
 
-  /// **Collective** over the members. A group with a communicator of its own, whatever other groups
-  /// of these ranks there are; ranks are sorted. `backend` is gloo or nccl, the world's unless
-  /// given.
   Group create_group(const Ranks& ranks,
                      std::optional<std::chrono::milliseconds> timeout = std::nullopt,
                      const std::optional<std::string>& backend = std::nullopt,
@@ -208,24 +184,18 @@ class ParallelState {
                      bool use_local_synchronization = false,
                      const std::optional<std::string>& group_desc = std::nullopt);
 
-  /// **Collective** over `ranks`. Level 0 are runs of sizes[0] ranks, level 1 joins sizes[1] of
-  /// those member by member, and so on. `pg_options` are none, one for all levels or one a level.
   HierarchicalGroups create_hierarchical_groups(
       int64_t rank, const Ranks& ranks, const std::vector<int64_t>& hierarchical_group_sizes,
       bool create_gloo_process_groups = false, const std::vector<NcclOptions>& pg_options = {},
       std::optional<std::chrono::milliseconds> timeout = std::nullopt,
       const std::optional<std::string>& group_desc = std::nullopt);
 
-  /// **Collective** over `ranks`. Chunks of 2, 4, 8, … ranks, by their size.
   std::map<int64_t, Group> create_hybrid_dp_cp_groups(int64_t rank, const Ranks& ranks,
                                                       const NcclOptions& pg_options = {});
 
-  /// **Collective** over the group, or over all ranks where none is given. Waits for them, then
-  /// sets the time-out of the group, or of the world and all groups made here.
   void update_pg_timeout(std::chrono::milliseconds timeout,
                          const std::optional<Group>& pg = std::nullopt);
 
-  /// Scratch memory; see memory_buffer.h. initialize_model_parallel makes the first one.
   void _set_global_memory_buffer();
   GlobalMemoryBuffer& get_global_memory_buffer() const;
   void destroy_global_memory_buffer();
