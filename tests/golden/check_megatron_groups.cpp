@@ -1,139 +1,26 @@
 // megatron_groups: what Megatron-Core's initialize_model_parallel creates, and what its getters
 // answer then. Part "plan" is what the plan alone tells: all groups in creation order, refusals,
-// large worlds by hash. The getters and the life cycles need live state.
-#include <unistd.h>
-#include <yaml-cpp/yaml.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
+// large worlds by hash. The getters and the life cycles need live state, and LibTorch for it.
 #include <map>
-#include <set>
 
 #include "tessera/base/check.h"
-#include "tessera/plan/megatron.h"
-#include "tests/golden/golden.h"
+#include "tests/golden/megatron_case.h"
 #include "tests/golden/plan_json.h"
 #include "tests/golden/rules.h"
 
 namespace tessera::golden {
 namespace {
 
-using Ranks = std::vector<int64_t>;
-
-Ranks even_stages(const Ranks& ranks) {
-  Ranks even;
-  for (size_t i = 0; i < ranks.size(); i += 2) even.push_back(ranks[i]);
-  return even;
-}
-
-// The callbacks that the table names; it says in words what each returns.
-EmbeddingRanks callback(const std::string& name) {
-  static const std::map<std::string, EmbeddingRanks> kCallbacks{
-      {"all", [](const Ranks& r) { return r; }},
-      {"first", [](const Ranks& r) { return Ranks{r.front()}; }},
-      {"last", [](const Ranks& r) { return Ranks{r.back()}; }},
-      {"last_first", [](const Ranks& r) { return r.size() == 1 ? r : Ranks{r.back(), r.front()}; }},
-      {"first_mid_last",
-       [](const Ranks& r) {
-         return r.size() <= 2 ? r : Ranks{r.front(), r[r.size() / 2], r.back()};
-       }},
-      {"even_stages", even_stages},
-      {"dup_first", [](const Ranks& r) { return Ranks{r.front(), r.front()}; }},
-      {"out_of_range", [](const Ranks& r) { return Ranks{r.front(), 1'000'000}; }},
-      {"empty", [](const Ranks&) { return Ranks{}; }},
-  };
-  return kCallbacks.at(name);
-}
-
-// A file that is there as long as this value.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text) {
-    const int file = mkstemp(path_.data());
-    TSR_ASSERT(file >= 0, "no temporary file");
-    close(file);
-    std::ofstream(path_) << text;
-  }
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "nccl-XXXXXX").string();
-};
-
-template <class Value>
-void take(Json& arguments, const char* name, Value& value) {
-  if (!arguments.contains(name)) return;
-  value = arguments.at(name).get<Value>();
-  arguments.erase(name);
-}
-
-template <class Value>
-void take(Json& arguments, const char* name, std::optional<Value>& value) {
-  if (arguments.contains(name)) take(arguments, name, value.emplace());
-}
-
-void take_callback(Json& arguments, const char* name, EmbeddingRanks& value) {
-  std::string chosen;
-  take(arguments, name, chosen);
-  if (!chosen.empty()) value = callback(chosen);
-}
-
-// The table's keyword arguments; one that is not known would go unchecked, so it is an error.
-MegatronConfig config_of(Json arguments) {
-  MegatronConfig c;
-  take(arguments, "tensor_model_parallel_size", c.tensor_model_parallel_size);
-  take(arguments, "pipeline_model_parallel_size", c.pipeline_model_parallel_size);
-  take(arguments, "virtual_pipeline_model_parallel_size", c.virtual_pipeline_model_parallel_size);
-  take(arguments, "pipeline_model_parallel_comm_backend", c.pipeline_model_parallel_comm_backend);
-  take(arguments, "use_sharp", c.use_sharp);
-  take(arguments, "context_parallel_size", c.context_parallel_size);
-  take(arguments, "hierarchical_context_parallel_sizes", c.hierarchical_context_parallel_sizes);
-  take(arguments, "expert_model_parallel_size", c.expert_model_parallel_size);
-  take(arguments, "num_distributed_optimizer_instances", c.num_distributed_optimizer_instances);
-  take(arguments, "expert_tensor_parallel_size", c.expert_tensor_parallel_size);
-  take(arguments, "nccl_communicator_config_path", c.nccl_communicator_config_path);
-  take(arguments, "distributed_timeout_minutes", c.distributed_timeout_minutes);
-  take(arguments, "order", c.order);
-  take_callback(arguments, "get_embedding_ranks", c.get_embedding_ranks);
-  take_callback(arguments, "get_position_embedding_ranks", c.get_position_embedding_ranks);
-  take(arguments, "create_gloo_process_groups", c.create_gloo_process_groups);
-  take(arguments, "high_priority_stream_groups", c.high_priority_stream_groups);
-  take(arguments, "sharp_enabled_group", c.sharp_enabled_group);
-  take(arguments, "hybrid_context_parallel", c.hybrid_context_parallel);
-  take(arguments, "create_all_gather_group", c.create_all_gather_group);
-  TSR_ASSERT(arguments.empty(), "unknown arguments ", arguments);
-  return c;
-}
-
 // The plan of a case; `env` are variables that it was run with.
 Plan plan_of(const Json& test_case) {
-  Json arguments = test_case.at("args");
-  std::optional<TemporaryFile> yaml;
-  if (arguments.contains("nccl_yaml")) {
-    yaml.emplace(arguments.at("nccl_yaml").get<std::string>());
-    arguments.erase("nccl_yaml");
-    arguments["nccl_communicator_config_path"] = yaml->path();
-  }
-  Plan plan = megatron_plan(test_case.at("world"), config_of(arguments));
+  const MegatronArguments arguments(test_case.at("args"));
+  Plan plan = megatron_plan(test_case.at("world"), arguments.config());
   const Json variables = test_case.value("env", Json::object());
   check_variables(plan.variables(), [&](const std::string& name) {
     return variables.contains(name) ? std::optional(variables.at(name).get<std::string>())
                                     : std::nullopt;
   });
   return plan;
-}
-
-Json options_json(const NcclOptions& options) {
-  Json json{{"is_high_priority_stream", options.high_priority_stream}};
-  if (options.cga_cluster_size) json["cga_cluster_size"] = *options.cga_cluster_size;
-  if (options.max_ctas) json["max_ctas"] = *options.max_ctas;
-  if (options.min_ctas) json["min_ctas"] = *options.min_ctas;
-  if (options.net_name) json["net_name"] = *options.net_name;
-  return json;
 }
 
 // Only what differs from the common time-out is told, as in the table.
@@ -146,7 +33,7 @@ Json groups_of(const Plan& plan, std::chrono::minutes common) {
     } else if (*spec.timeout != common) {
       entry["timeout_s"] = std::chrono::seconds(*spec.timeout).count();
     }
-    if (spec.options != NcclOptions{}) entry["opts"] = options_json(spec.options);
+    if (spec.options != NcclOptions{}) entry["opts"] = to_json(spec.options);
     if (spec.sharp) entry["collnet"] = "1";
     groups.push_back(std::move(entry));
   });
@@ -158,126 +45,14 @@ Json answer(const Json& test_case) {
   return result_or_refusal([&] { return groups_of(plan_of(test_case), common); });
 }
 
-bool is_below_one(const Json& arguments, const char* name) {
-  return arguments.contains(name) && arguments.at(name).is_number() && arguments.at(name) < 1;
-}
-
-bool has_size_below_one(const Json& arguments) {
-  for (const char* name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
-                           "virtual_pipeline_model_parallel_size", "context_parallel_size",
-                           "expert_model_parallel_size", "num_distributed_optimizer_instances",
-                           "expert_tensor_parallel_size", "distributed_timeout_minutes"}) {
-    if (is_below_one(arguments, name)) return true;
-  }
-  const Json levels = arguments.value("hierarchical_context_parallel_sizes", Json::array());
-  return std::ranges::any_of(levels, [](const Json& size) { return size < 1; });
-}
-
-bool repeats_an_order_entry(const Json& arguments) {
-  const std::string order = to_lower(arguments.value("order", ""));
-  const auto entries = split(order, '-');
-  return std::set(entries.begin(), entries.end()).size() < entries.size();
-}
-
-bool is_section(const std::string& name) {
-  return std::ranges::find(nccl_sections(), name) != nccl_sections().end();
-}
-
-bool names_unknown_group(const Json& arguments) {
-  const Json names = arguments.value("high_priority_stream_groups", Json::array());
-  return !std::ranges::all_of(names, [](const Json& name) { return is_section(name); });
-}
-
-bool is_known_key(const std::string& key) {
-  static const std::set<std::string> kKeys{"is_high_priority_stream", "cga_cluster_size",
-                                           "min_ctas", "max_ctas", "net_name"};
-  return kKeys.contains(key);
-}
-
-bool is_one_of(const std::string& text, const std::set<std::string>& words) {
-  return words.contains(to_lower(text));
-}
-
-// What each key may say; what is not known is another rule's.
-bool is_good_option(const std::string& key, const YAML::Node& value) {
-  if (!is_known_key(key)) return true;
-  if (!value.IsScalar()) return false;
-  const std::string& text = value.Scalar();
-  const int64_t number = to_integer(text).value_or(-1);
-  if (key == "is_high_priority_stream") {
-    return is_one_of(text, {"true", "false", "yes", "no", "on", "off"});
-  }
-  if (key == "net_name") return is_one_of(text, {"ib", "socket"});
-  return key == "cga_cluster_size" ? 0 <= number && number <= 8 : number >= 1;
-}
-
-bool is_good_section(const YAML::Node& section) {
-  if (!section.IsMap()) return false;
-  for (const auto& entry : section) {
-    if (!is_good_option(entry.first.Scalar(), entry.second)) return false;
-  }
-  const YAML::Node least = section["min_ctas"];
-  const YAML::Node most = section["max_ctas"];
-  return !least || !most || least.as<int>() <= most.as<int>();
-}
-
-// The peer looks at a section when a group uses it, and never at what it does not know.
-struct NcclFile {
-  bool has_unknown = false;
-  bool has_bad_value = false;
-  YAML::Node known;  // What Megatron knows of it.
-};
-
-NcclFile inspect(const std::string& yaml) {
-  NcclFile file;
-  for (const auto& section : YAML::Load(yaml)) {
-    const auto name = section.first.as<std::string>();
-    file.has_unknown |= !is_section(name);
-    file.has_bad_value |= is_section(name) && !is_good_section(section.second);
-    if (!is_section(name) || !section.second.IsMap()) continue;
-    file.known[name] = YAML::Node(YAML::NodeType::Map);
-    for (const auto& entry : section.second) {
-      const auto key = entry.first.as<std::string>();
-      file.has_unknown |= !is_known_key(key);
-      if (is_known_key(key)) file.known[name][key] = entry.second;
-    }
-  }
-  return file;
-}
-
-// Inputs that the peer takes and ours refuses.
-const Rule* refusal_rule(const Json& arguments) {
-  if (has_size_below_one(arguments)) return &rules::kSizeBelowOne;
-  if (repeats_an_order_entry(arguments)) return &rules::kRepeatedOrderEntry;
-  if (names_unknown_group(arguments)) return &rules::kUnknownNcclName;
-  if (!arguments.contains("nccl_yaml")) return nullptr;
-  const NcclFile file = inspect(arguments.at("nccl_yaml").get<std::string>());
-  if (file.has_bad_value) return &rules::kBadNcclValue;
-  return file.has_unknown ? &rules::kUnknownNcclName : nullptr;
-}
-
 // Both halves count: as it is the input must be refused, and without the unknown names the groups
 // must be the peer's.
 Outcome check_unknown_names(const Json& test_case) {
   Json known = test_case;
-  Json& arguments = known["args"];
-  Json groups = Json::array();
-  for (const Json& name : arguments.value("high_priority_stream_groups", Json::array())) {
-    if (is_section(name)) groups.push_back(name);
-  }
-  arguments["high_priority_stream_groups"] = groups;
-  if (arguments.contains("nccl_yaml")) {
-    arguments["nccl_yaml"] =
-        YAML::Dump(inspect(arguments.at("nccl_yaml").get<std::string>()).known);
-  }
+  known["args"] = without_unknown_names(test_case.at("args"));
   return {{{"as it is", refusal()}, {"without unknown names", test_case.at("groups")}},
           {{"as it is", answer(test_case)}, {"without unknown names", answer(known)}},
           &rules::kUnknownNcclName};
-}
-
-bool is_upper_case_order(const Json& arguments) {
-  const std::string order = arguments.value("order", "");
-  return to_lower(order).ends_with("pp") && !order.ends_with("pp");
 }
 
 Outcome check_config(const Json& test_case) {
@@ -339,19 +114,28 @@ Outcome check_plan(const Json& test_case) {
 Table megatron_groups_table() {
   const auto cases = [](const Json& file) {
     std::vector<Case> list;
+    const auto add = [&](const char* part, Json content) {
+      // What the columns of a snapshot are.
+      for (const char* getters : {"group_getters", "value_getters"}) {
+        content[getters] = file.value(getters, Json::array());
+      }
+      list.push_back({part, std::move(content)});
+    };
     for (const char* kind : {"configs", "large"}) {
       for (const Json& test_case : file.value(kind, Json::array())) {
         list.push_back({"plan", test_case});
-        list.push_back({"getters", test_case});
+        add("getters", test_case);
       }
     }
     for (const Json& test_case : file.value("lifecycle", Json::array())) {
-      list.push_back({"lifecycle", test_case});
+      add("lifecycle", test_case);
     }
     return list;
   };
   return {"megatron_groups",
-          {{"plan", check_plan}, {"getters", nullptr}, {"lifecycle", nullptr}},
+          {{"plan", check_plan},
+           {"getters", megatron_getters_check()},
+           {"lifecycle", megatron_lifecycle_check()}},
           cases};
 }
 

@@ -1,49 +1,13 @@
 // olmo_utils: OLMo-core's distributed.utils in one process: variables, turns, factors, coordinates,
 // back ends.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <map>
-
 #include "tessera/base/text.h"
 #include "tessera/dialect/olmo/utils.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/rules.h"
+#include "tests/golden/surroundings.h"
 
 namespace tessera::golden {
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-Variables all_variables() {
-  Variables variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    variables[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
-  }
-  return variables;
-}
-
-// Exactly these variables and no world, until the end of the scope.
-class Surroundings {
- public:
-  explicit Surroundings(const Json& variables) : before_(all_variables()) {
-    World::clear_current();
-    clearenv();
-    for (const auto& [name, value] : variables.items())
-      setenv(name.c_str(), value.get<std::string>().c_str(), 1);
-  }
-  ~Surroundings() {
-    World::clear_current();
-    clearenv();
-    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  Surroundings(const Surroundings&) = delete;
-  Surroundings& operator=(const Surroundings&) = delete;
-
- private:
-  Variables before_;
-};
 
 // An error of the peer, wherever it stands in the answer, is a refusal.
 Json with_refusals(Json answer) {

@@ -53,6 +53,9 @@ Table olmo_utils_collectives_table();
 
 /// Every table that this build has code for; those that need LibTorch are in builds with it.
 std::vector<Table> torch_tables();
+/// The parts of megatron_groups that need LibTorch; null in builds without.
+Check megatron_getters_check();
+Check megatron_lifecycle_check();
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
 

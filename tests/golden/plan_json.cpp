@@ -23,6 +23,15 @@ Json to_json(const GroupSpec& spec, const RankGroup& ranks) {
   return entry;
 }
 
+Json to_json(const NcclOptions& options) {
+  Json json{{"is_high_priority_stream", options.high_priority_stream}};
+  if (options.cga_cluster_size) json["cga_cluster_size"] = *options.cga_cluster_size;
+  if (options.max_ctas) json["max_ctas"] = *options.max_ctas;
+  if (options.min_ctas) json["min_ctas"] = *options.min_ctas;
+  if (options.net_name) json["net_name"] = *options.net_name;
+  return json;
+}
+
 std::string fnv1a64(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;

@@ -14,6 +14,9 @@ Json to_json(const RankGroup& group);
 /// that is another order, and backend where it is not the default.
 Json to_json(const GroupSpec& spec, const RankGroup& ranks);
 
+/// What is set of them, and the stream.
+Json to_json(const NcclOptions& options);
+
 /// FNV-1a of 64 bits, in hexadecimal digits.
 std::string fnv1a64(std::string_view text);
 

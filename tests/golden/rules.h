@@ -37,6 +37,9 @@ inline const Rule kContradictingArguments{
 inline const Rule kStateLeftOver{
     "state after a refused initialisation",
     "the peer leaves a group behind; ours checks first and leaves none"};
+inline const Rule kAnswersOfThePast{"answers after destroy or a refused initialisation",
+                                    "the peer still answers with groups and ranks of before; ours "
+                                    "as a process that never had them"};
 inline const Rule kDoublePrecision{"doubles keep their precision",
                                    "the peer rounds them to float32 on the way"};
 inline const Rule kUnevenGather{"uneven all_gather on Gloo",

@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/operation.h"
 #include "tessera/comm/internal/wire.h"
+#include "tessera/comm/world.h"
 
 namespace tessera {
 namespace {
@@ -316,6 +317,23 @@ void agree(bool ok, const Group& group, std::string_view what) {
   TSR_CHECK(count == 0, what, " does not hold on ", count, " of the ", group.size(),
             " ranks of group ", group.name(),
             ok ? " (it does on this rank)" : " (nor on this rank)");
+}
+
+void check_together(const WorldHandle& world, std::string_view what,
+                    const std::function<void()>& check) {
+  if (world.size() == 1 || world.backend() == Backend::kFake) return check();
+  std::exception_ptr error;
+  try {
+    check();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  try {
+    agree(error == nullptr, world.group(), what);
+  } catch (const ConfigError&) {
+    if (!error) throw;
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace tessera

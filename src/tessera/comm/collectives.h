@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tessera/comm/group.h"
@@ -18,6 +20,8 @@ class Tensor;
 /// lane. Each starts the operation and returns a Work; `.wait()` gives the result. Tensors of any
 /// dtype and dense layout; a tensor that does not fit raises ConfigError before anything is sent.
 namespace tessera {
+
+class WorldHandle;
 
 using Sizes = std::vector<int64_t>;
 
@@ -83,5 +87,10 @@ void barrier(const Group& group);
 /// Throws ConfigError on every rank where `ok` is false on any of them: for checks of what only one
 /// rank can see.
 void agree(bool ok, const Group& group, std::string_view what);
+
+/// Runs `check` on every rank of the world. Where it throws on one of them, all throw: that one its
+/// own error, the others ConfigError with `what`.
+void check_together(const WorldHandle& world, std::string_view what,
+                    const std::function<void()>& check);
 
 }  // namespace tessera

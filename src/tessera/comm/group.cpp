@@ -62,6 +62,9 @@ Lane Group::lane() const {
 Backend Group::backend() const {
   return state_->backend();
 }
+std::chrono::milliseconds Group::timeout() const {
+  return state_->timeout();
+}
 void Group::set_timeout(std::chrono::milliseconds timeout) const {
   state_->set_timeout(timeout);
 }

@@ -35,6 +35,7 @@ class Group {
 
   Lane lane() const;
   Backend backend() const;
+  std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.
   void set_timeout(std::chrono::milliseconds timeout) const;
 

@@ -24,6 +24,10 @@ struct GroupOptions {
   Backend backend = Backend::kAuto;                                 // kAuto: as the world's.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // The world's, unless set.
   NcclOptions nccl = {};
+  bool sharp = false;  // On NCCL: made while NCCL_COLLNET_ENABLE=1 is set.
+  /// A communicator that no other group shares. All members make such groups of equal ranks in one
+  /// order.
+  bool own = false;
 };
 
 struct WorldOptions {

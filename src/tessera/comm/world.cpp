@@ -103,6 +103,11 @@ Backend WorldHandle::backend() const {
   return state_->backend;
 }
 
+void WorldHandle::set_timeout(std::chrono::milliseconds timeout) {
+  group().set_timeout(timeout);
+  state_->timeout = timeout;
+}
+
 Group WorldHandle::group() const {
   return group(everybody_in(state_->launch), {.name = "world"});
 }
@@ -115,9 +120,13 @@ Group WorldHandle::group(const RankGroup& ranks, const GroupOptions& options) co
 std::vector<Group> WorldHandle::make_groups(std::span<const GroupRequest> requests) const {
   std::vector<Group> groups;
   for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
+  const auto connects = [](const Group& group) { return group.state().communicator() != nullptr; };
+  // A back end that this build does not have is refused before anything is made.
   for (const Group& group : groups) {
-    if (group.is_member() && group.size() > 1)
-      group.state().connect(GroupState::StoreClient::kShared);
+    if (connects(group)) (void)state_->engine(group.backend());
+  }
+  for (const Group& group : groups) {
+    if (connects(group)) (void)group.state().connect(GroupState::StoreClient::kShared);
   }
   return groups;
 }
@@ -131,7 +140,7 @@ World& World::operator=(World&& other) noexcept {
 
 // No collective here: a process that unwinds must not wait for others.
 World::~World() {
-  if (!state_) return;
+  if (!state_ || !state_->is_open()) return;
   if (state_->watch) state_->watch->stop("ended without closing its world");
   state_->close();
 }
@@ -177,6 +186,11 @@ World World::fake(GlobalRank rank, int64_t size) {
                  {.backend = Backend::kFake});
 }
 
+void* World::attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make) {
+  state_->check_open();
+  return state_->attached(type, make);
+}
+
 World* World::current() {
   auto& slot = current_slot();
   return slot ? &*slot : nullptr;
@@ -193,10 +207,9 @@ void World::clear_current() {
 }
 
 void World::close() {
-  if (!state_) return;
+  if (!state_ || !state_->is_open()) return;
   if (state_->watch) leave_together(*state_);
   state_->close();
-  state_.reset();
 }
 
 }  // namespace tessera

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,9 @@ class WorldHandle {
   int64_t size() const;
   const LaunchInfo& launch() const;
   Backend backend() const;
+  /// Local: changes how long this process waits in the group of all ranks, and in groups that it
+  /// makes from now on.
+  void set_timeout(std::chrono::milliseconds timeout);
 
   /// All ranks.
   Group group() const;
@@ -64,6 +70,13 @@ class World : public WorldHandle {
   /// Once is enough.
   void close();
 
+  /// What a dialect keeps with this world: a T, made from it on the first call. It ends when the
+  /// world does.
+  template <class T>
+  T& attached() {
+    return *static_cast<T*>(attached(typeid(T), [this] { return std::make_shared<T>(*this); }));
+  }
+
   /// The world on which the dialects' free functions act: one per process, none until make_current.
   static World* current();
   /// Owns it from now on; closing and dropping it is clear_current's.
@@ -72,6 +85,7 @@ class World : public WorldHandle {
 
  private:
   explicit World(std::shared_ptr<WorldState> state) : WorldHandle(std::move(state)) {}
+  void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
 };
 
 }  // namespace tessera

@@ -37,7 +37,7 @@ struct GroupSpec {
   std::string label;   // The short form for people, such as "tp".
   GroupFamily groups;  // Who.
   GroupBackend backend = GroupBackend::kDefault;
-  std::optional<std::chrono::minutes> timeout = std::nullopt;  // The back end's own, unless set.
+  std::optional<std::chrono::minutes> timeout = std::nullopt;  // The world's, unless set.
   NcclOptions options = {};
   Lane lane = Lane::kCompute;
   bool sharp = false;  // Made while NCCL_COLLNET_ENABLE=1 is set: sums run in the switches.

@@ -12,12 +12,29 @@
 namespace tessera {
 namespace {
 
-std::string key_of(const RankGroup& ranks, const GroupOptions& options) {
+// Runs of ranks that stand equally far apart, as "first+step*count": few even in a large group.
+std::string runs_of(const RankGroup& ranks) {
+  std::string text;
+  for (size_t begin = 0; begin < ranks.size();) {
+    size_t end = std::min(begin + 2, ranks.size());
+    const int64_t step = ranks[end - 1].value - ranks[begin].value;
+    while (end < ranks.size() && ranks[end].value - ranks[end - 1].value == step) ++end;
+    text += concat(ranks[begin], "+", step, "*", end - begin, ",");
+    begin = end;
+  }
+  return text;
+}
+
+std::string nccl_key(const GroupOptions& options) {
   const NcclOptions& nccl = options.nccl;
-  return concat(to_string(options.lane), "/", to_string(options.backend), "/",
-                nccl.high_priority_stream, ",", nccl.cga_cluster_size.value_or(-1), ",",
+  return concat(nccl.high_priority_stream, ",", nccl.cga_cluster_size.value_or(-1), ",",
                 nccl.min_ctas.value_or(-1), ",", nccl.max_ctas.value_or(-1), ",",
-                nccl.net_name.value_or(""), "/", join(ranks, ","));
+                nccl.net_name.value_or(""), ",", options.sharp);
+}
+
+std::string key_of(const RankGroup& ranks, const GroupOptions& options) {
+  return concat(to_string(options.lane), "/", to_string(options.backend), "/",
+                options.backend == Backend::kNccl ? nccl_key(options) : "", "/", runs_of(ranks));
 }
 
 // The same on all members, unlike a count; short, unlike the key of a large group.
@@ -28,12 +45,13 @@ std::string short_name(const std::string& key) {
 
 void check_ranks(const RankGroup& ranks, int64_t world_size) {
   TSR_CHECK(!ranks.empty(), "a group of no ranks was asked for; name at least 1 rank");
-  RankGroup sorted = ranks;
-  std::ranges::sort(sorted);
   for (const GlobalRank rank : ranks) {
     TSR_CHECK(0 <= rank.value && rank.value < world_size, "rank ", rank, " is not in the world of ",
               world_size, " ranks; choose 0 to ", world_size - 1);
   }
+  if (std::ranges::adjacent_find(ranks, std::greater_equal()) == ranks.end()) return;  // Sorted.
+  RankGroup sorted = ranks;
+  std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
   TSR_CHECK(twice == sorted.end(), "rank ", *twice,
             " stands twice in the ranks of a group; list every rank once");
@@ -132,12 +150,35 @@ std::shared_ptr<Communicator> WorldState::communicator(
   return communicator;
 }
 
-void WorldState::check_open() const {
+int64_t WorldState::count_own(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  if (closed_) throw StateError("the world was closed; connect again before using its groups");
+  return own_[key]++;
+}
+
+void* WorldState::attached(std::type_index type,
+                           const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard lock(attached_mutex_);
+  auto& value = attached_[type];
+  if (!value) value = make();
+  return value.get();
+}
+
+bool WorldState::is_open() const {
+  const std::lock_guard lock(mutex_);
+  return !closed_;
+}
+
+void WorldState::check_open() const {
+  if (!is_open()) throw StateError("the world was closed; connect again before using its groups");
 }
 
 void WorldState::close() {
+  // What is attached may hold groups, and groups hold this.
+  std::map<std::type_index, std::shared_ptr<void>> attached;
+  {
+    const std::lock_guard lock(attached_mutex_);
+    attached.swap(attached_);
+  }
   const std::lock_guard lock(mutex_);
   closed_ = true;
   for (auto& [key, communicator] : communicators_) communicator->close();
@@ -149,10 +190,12 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
                        const GroupOptions& options, Purpose purpose)
     : world_(std::move(world)), ranks_(std::move(ranks)), options_(options), purpose_(purpose) {
   check_ranks(ranks_, world_->launch.world_size);
-  if (options_.backend == Backend::kAuto) options_.backend = world_->backend;
+  const bool acted = world_->backend == Backend::kFake;  // Whatever back end was asked for.
+  if (acted || options_.backend == Backend::kAuto) options_.backend = world_->backend;
   if (!options_.timeout) options_.timeout = world_->timeout;
   if (options_.name.empty()) options_.name = concat("{", join(ranks_, ","), "}");
   key_ = concat(is_quiet() ? "quiet/" : "", key_of(ranks_, options_));
+  if (options_.own) key_ += concat("/", world_->count_own(key_));
   const auto at = std::ranges::find(ranks_, GlobalRank{world_->launch.rank});
   if (at == ranks_.end()) return;
   rank_ = GroupRank{at - ranks_.begin()};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <typeindex>
 #include <vector>
 
 #include "tessera/comm/internal/engine.h"
@@ -77,11 +78,19 @@ class WorldState {
   /// The communicator of this description, made on the first call; the same for equal descriptions.
   std::shared_ptr<Communicator> communicator(
       const std::string& key, const std::function<std::shared_ptr<Communicator>()>& make);
+  /// How many groups with a communicator of their own were made of this description before.
+  int64_t count_own(const std::string& key);
+  /// The dialect's value of this type, made on the first call.
+  void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
+  bool is_open() const;
   void check_open() const;
   void close();
 
  private:
   mutable std::mutex mutex_;
+  std::mutex attached_mutex_;
+  std::map<std::type_index, std::shared_ptr<void>> attached_;
+  std::map<std::string, int64_t> own_;
   std::map<Backend, std::shared_ptr<Engine>> engines_;
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;
   bool closed_ = false;

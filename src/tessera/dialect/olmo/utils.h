@@ -16,7 +16,7 @@
 #include "tessera/topology/layout.h"
 
 /// OLMo-core's `distributed.utils`. Everything works without a world as well, as if it were one
-/// rank. docs/olmo.md lists where this differs from the page.
+/// rank. docs/dialects/olmo.md lists where this differs from the page.
 namespace tessera::olmo {
 
 using OptionalGroup = std::optional<Group>;

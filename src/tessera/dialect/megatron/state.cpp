@@ -1,0 +1,126 @@
+// From the first call to the last: initialise, destroy, buffers.
+#include "tessera/dialect/megatron/state.h"
+
+#include <ATen/Context.h>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/dialect/megatron/memory_buffer.h"
+
+namespace tessera::megatron {
+namespace {
+
+// Where the tensors of training live.
+c10::Device device_of(const std::optional<WorldHandle>& world) {
+  const bool cuda = world ? world->backend() == Backend::kNccl : at::hasCUDA();
+  return cuda ? c10::kCUDA : c10::kCPU;
+}
+
+template <class Buffer>
+Buffer& need_buffer(const std::unique_ptr<Buffer>& buffer, const char* setter) {
+  if (!buffer) throw StateError(concat("there is no such buffer; call ", setter, " first"));
+  return *buffer;
+}
+
+void check_free(bool taken, const char* destroyer) {
+  if (taken) throw StateError(concat("there is such a buffer already; call ", destroyer, " first"));
+}
+
+}  // namespace
+
+ParallelState::ParallelState() = default;
+ParallelState::ParallelState(const WorldHandle& world) : world_(world) {}
+ParallelState::ParallelState(const WorldHandle& world, ParallelState before)
+    : ParallelState(std::move(before)) {
+  world_ = world;
+}
+ParallelState::ParallelState(ParallelState&&) noexcept = default;
+ParallelState& ParallelState::operator=(ParallelState&&) noexcept = default;
+ParallelState::~ParallelState() = default;
+
+const WorldHandle& ParallelState::world() const {
+  if (!world_) {
+    throw StateError("this process has no current world; call World::make_current first");
+  }
+  return *world_;
+}
+
+const Plan& ParallelState::plan() const {
+  return realized().plan();
+}
+
+void ParallelState::check_can_initialize() const {
+  if (realized_) {
+    throw StateError(
+        "the model-parallel groups exist already; call destroy_model_parallel before "
+        "initialize_model_parallel");
+  }
+  check_free(buffer_ != nullptr, "destroy_global_memory_buffer");
+}
+
+void ParallelState::initialize_model_parallel(const MegatronConfig& config) {
+  const WorldHandle& world = this->world();
+  std::optional<Plan> plan;
+  // A file or a callback may fail on one rank alone.
+  check_together(world, "the configuration of initialize_model_parallel", [&] {
+    check_can_initialize();
+    plan = megatron_plan(world.size(), config);
+  });
+  realized_ = realize(*plan, world);
+  for (const Group& group : realized_->groups()) groups_.push_back(group);
+  keep_embedding_ranks();
+  if (config.virtual_pipeline_model_parallel_size) {
+    virtual_pipeline_ = {config.virtual_pipeline_model_parallel_size, 0};
+  }
+  _set_global_memory_buffer();
+}
+
+void ParallelState::keep_embedding_ranks() {
+  const GroupFamily& family = plan().spec("EMBEDDING_GROUP").groups;
+  embedding_ranks_.clear();
+  if (!get_embedding_group(false)) return;
+  for (const GlobalRank rank : family.listed(*family.index_of(world().rank()))) {
+    embedding_ranks_.push_back(rank.value);
+  }
+}
+
+void ParallelState::destroy_model_parallel() {
+  std::optional<WorldHandle> world = std::move(world_);
+  *this = ParallelState();
+  world_ = std::move(world);
+}
+
+bool ParallelState::is_initialized() const {
+  return realized_.has_value();
+}
+bool ParallelState::is_unitialized() const {
+  return !is_initialized();
+}
+bool ParallelState::model_parallel_is_initialized() const {
+  return is_initialized();
+}
+
+void ParallelState::_set_global_memory_buffer() {
+  check_free(buffer_ != nullptr, "destroy_global_memory_buffer");
+  buffer_ = std::make_unique<GlobalMemoryBuffer>(device_of(world_));
+}
+GlobalMemoryBuffer& ParallelState::get_global_memory_buffer() const {
+  return need_buffer(buffer_, "_set_global_memory_buffer");
+}
+void ParallelState::destroy_global_memory_buffer() {
+  buffer_.reset();
+}
+
+void ParallelState::_set_global_symmetric_memory_buffer() {
+  (void)get_tensor_model_parallel_group();
+  check_free(symmetric_buffer_ != nullptr, "destroy_global_symmetric_memory_buffer");
+  symmetric_buffer_ = std::make_unique<GlobalSymmetricMemoryBuffer>();
+}
+GlobalSymmetricMemoryBuffer& ParallelState::get_global_symmetric_memory_buffer() const {
+  return need_buffer(symmetric_buffer_, "_set_global_symmetric_memory_buffer");
+}
+void ParallelState::destroy_global_symmetric_memory_buffer() {
+  symmetric_buffer_.reset();
+}
+
+}  // namespace tessera::megatron

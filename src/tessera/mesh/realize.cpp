@@ -1,0 +1,143 @@
+#include "tessera/mesh/realize.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "tessera/base/check.h"
+#include "tessera/base/reversed.h"
+#include "tessera/comm/collectives.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kSharpVariable = "NCCL_COLLNET_ENABLE";
+
+void set_variable(const std::string& name, const std::optional<std::string>& value) {
+  if (value) {
+    setenv(name.c_str(), value->c_str(), 1);
+  } else {
+    unsetenv(name.c_str());
+  }
+}
+
+// Changes variables of this process; at its end they are what they were, unless they are kept.
+class ChangedVariables {
+ public:
+  ChangedVariables() = default;
+  ChangedVariables(const ChangedVariables&) = delete;
+  ChangedVariables& operator=(const ChangedVariables&) = delete;
+  ~ChangedVariables() {
+    for (const auto& [name, value] : reversed(before_)) set_variable(name, value);
+  }
+
+  void set(const std::string& name, const std::optional<std::string>& value) {
+    before_.emplace_back(name, process_environment()(name));
+    set_variable(name, value);
+  }
+  void keep() { before_.clear(); }
+
+ private:
+  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
+};
+
+void obey(const VariableRule& rule, ChangedVariables& variables) {
+  using Action = VariableRule::Action;
+  switch (rule.action) {
+    case Action::kRemove:
+      variables.set(rule.name, std::nullopt);
+      break;
+    case Action::kSet:
+      variables.set(rule.name, rule.value);
+      break;
+    case Action::kSetIfAbsent:
+      if (!process_environment()(rule.name)) variables.set(rule.name, rule.value);
+      break;
+    case Action::kRefuse:  // All ranks have agreed that it does not apply.
+      break;
+  }
+}
+
+Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
+  switch (spec.backend) {
+    case GroupBackend::kDefault:
+      return world.backend();
+    case GroupBackend::kGloo:
+      return Backend::kGloo;
+    case GroupBackend::kNccl:
+      return Backend::kNccl;
+    case GroupBackend::kUcc:
+      TSR_CHECK(world.backend() == Backend::kFake, spec.name,
+                " asks for UCC, which Tessera has no back end for; choose nccl, or leave the back "
+                "end to the device");
+      return Backend::kFake;
+  }
+  return Backend::kAuto;
+}
+
+GroupRequest request_of(PlannedGroup group, const WorldHandle& world) {
+  const GroupSpec& spec = *group.spec;
+  return {std::move(group.ranks),
+          {.name = spec.name,
+           .lane = spec.lane,
+           .backend = backend_of(spec, world),
+           .timeout = spec.timeout,
+           .nccl = spec.options,
+           .sharp = spec.sharp}};
+}
+
+bool is_sharp(const GroupRequest& request) {
+  return request.options.sharp && request.options.backend == Backend::kNccl;
+}
+
+// NCCL connects, and reads the variable, at a communicator's first operation: the barrier.
+std::vector<Group> make_sharp(std::span<const GroupRequest> requests, const WorldHandle& world) {
+  ChangedVariables variables;
+  variables.set(kSharpVariable, "1");
+  std::vector<Group> groups = world.make_groups(requests);
+  for (const Group& group : groups) barrier(group);
+  return groups;
+}
+
+std::vector<Group> make_in_order(std::span<const GroupRequest> requests, const WorldHandle& world) {
+  std::vector<Group> groups;
+  while (!requests.empty()) {
+    const bool sharp = is_sharp(requests.front());
+    const auto end = std::ranges::find(requests, !sharp, is_sharp);
+    const auto run = requests.first(static_cast<size_t>(end - requests.begin()));
+    for (Group& group : sharp ? make_sharp(run, world) : world.make_groups(run)) {
+      groups.push_back(std::move(group));
+    }
+    requests = requests.subspan(run.size());
+  }
+  return groups;
+}
+
+}  // namespace
+
+RealizedPlan::RealizedPlan(Plan plan, std::vector<Group> groups)
+    : plan_(std::move(plan)), groups_(std::move(groups)) {}
+
+const Group* RealizedPlan::find(std::string_view name) const {
+  const auto at = std::ranges::find(groups_, name, &Group::name);
+  return at == groups_.end() ? nullptr : &*at;
+}
+
+RealizedPlan realize(const Plan& plan, const WorldHandle& world) {
+  TSR_CHECK(plan.world() == world.size(), "a plan for ", plan.world(),
+            " ranks cannot be realised in a world of ", world.size(),
+            "; plan for that number of ranks");
+  std::vector<GroupRequest> requests;
+  for (PlannedGroup& group : plan.groups_of(world.rank())) {
+    requests.push_back(request_of(std::move(group), world));
+  }
+  check_together(world, "what the plan asks of the variables",
+                 [&] { check_variables(plan.variables(), process_environment()); });
+  ChangedVariables variables;
+  for (const VariableRule& rule : plan.variables()) obey(rule, variables);
+  std::vector<Group> groups = make_in_order(requests, world);
+  variables.keep();
+  return RealizedPlan(plan, std::move(groups));
+}
+
+}  // namespace tessera

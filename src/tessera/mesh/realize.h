@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/comm/group.h"
+#include "tessera/comm/world.h"
+#include "tessera/plan/plan.h"
+
+namespace tessera {
+
+/// A plan and the live groups of it that this rank is in.
+class RealizedPlan {
+ public:
+  RealizedPlan(Plan plan, std::vector<Group> groups);
+
+  const Plan& plan() const { return plan_; }
+  /// In the order of creation. Each has its spec's name.
+  std::span<const Group> groups() const { return groups_; }
+  /// The group of this name; null where the plan has none or this rank is not in it.
+  const Group* find(std::string_view name) const;
+
+ private:
+  Plan plan_;
+  std::vector<Group> groups_;
+};
+
+/// **Collective.** Obeys the plan's rules about variables and makes every communicator of this rank
+/// in the plan's order, so that no two ranks can wait for each other.
+///
+/// All ranks agree first that the rules hold on each of them. Where anything fails, the variables
+/// are what they were. UCC is known to fake worlds alone; elsewhere a plan that asks for it raises
+/// ConfigError.
+RealizedPlan realize(const Plan& plan, const WorldHandle& world);
+
+}  // namespace tessera
