@@ -1,0 +1,88 @@
+// One rank of our side in the comparison of peers/megatron_parallel_state.py, which starts all:
+//
+//   parallel_state_ranks initialise FOLDER
+//
+// Rank 0 prints its figures as one line of JSON. What is timed here is timed there, step by step.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "tessera/comm/collectives.h"
+#include "tessera/dialect/megatron/parallel_state.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Through files, not through what is measured: a rank that starts late must not count as waiting.
+void wait_at_start_line(const std::filesystem::path& folder, const LaunchInfo& launch) {
+  std::ofstream(folder / std::to_string(launch.rank));
+  const auto arrived = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+  };
+  while (arrived() < launch.world_size) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+double slowest_rank(double seconds, const World& world) {
+  const at::Tensor worst = at::full({1}, seconds, at::kDouble);
+  return all_reduce(worst, world.group(), ReduceOp::kMax).wait().item<double>();
+}
+
+Json measure(const LaunchInfo& launch) {
+  const double start = now();
+  World world = World::connect(launch, {.backend = Backend::kGloo});
+  barrier(world.group());
+  const double connected = now();
+  megatron::ParallelState state(world);
+  state.initialize_model_parallel({.tensor_model_parallel_size = 2,
+                                   .pipeline_model_parallel_size = 2,
+                                   .expert_model_parallel_size = 2,
+                                   .create_gloo_process_groups = false});
+  const double initialised = now();
+  for (const Group& group : state.groups()) all_reduce(at::zeros({1}), group).wait();
+  const double used = now();
+  const Json figures{{"initialise_s", slowest_rank(initialised - connected, world)},
+                     {"initialise_and_use_s", slowest_rank(used - connected, world)},
+                     {"connect_and_initialise_s", slowest_rank(initialised - start, world)}};
+  state.destroy_model_parallel();
+  world.close();
+  return figures;
+}
+
+int run(const std::string& folder) {
+  const LaunchInfo launch = read_launch_info(process_environment());
+  wait_at_start_line(folder, launch);
+  const Json figures = measure(launch);
+  if (launch.rank == 0) std::cout << figures << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int count, char** arguments) {
+  if (count != 3 || std::string(arguments[1]) != "initialise") {
+    std::cerr << "usage: parallel_state_ranks initialise FOLDER\n";
+    return 2;
+  }
+  try {
+    return tessera::run(arguments[2]);
+  } catch (const std::exception& error) {
+    std::cerr << "parallel_state_ranks: " << error.what() << '\n';
+    return 1;
+  }
+}
