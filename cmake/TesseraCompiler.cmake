@@ -21,7 +21,7 @@ function(tessera_own_code target)
     target_compile_options(${target} PRIVATE -Wno-restrict)  # g++ 12 warns of std::string itself (GCC bug 105651).
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # g++ 13 takes the insides of std::vector and std::optional for errors where it inlines much.
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-stringop-overflow)
   endif()
   if(TESSERA_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
