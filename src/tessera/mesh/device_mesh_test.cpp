@@ -253,7 +253,7 @@ TEST_F(Cube, EqualityIsAboutAxesRanksAndOptions) {
 TEST_F(Cube, OptionsAreGivenByAxis) {
   const DeviceMesh other(world, kCube,
                          {{"dp", {.name = "data", .lane = Lane::kReduce}},
-                          {"tp", {.nccl = {.high_priority_stream = true}}}});
+                          {"tp", {.lane = Lane::kGather}}});
   EXPECT_EQ(other.get_group("dp").lane(), Lane::kReduce);
   EXPECT_EQ(other.get_group("dp").name(), "data");
   EXPECT_NE(other.get_group("tp"), mesh.get_group("tp"));
