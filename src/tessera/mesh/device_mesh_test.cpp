@@ -251,9 +251,9 @@ TEST_F(Cube, EqualityIsAboutAxesRanksAndOptions) {
 }
 
 TEST_F(Cube, OptionsAreGivenByAxis) {
-  const DeviceMesh other(world, kCube,
-                         {{"dp", {.name = "data", .lane = Lane::kReduce}},
-                          {"tp", {.lane = Lane::kGather}}});
+  const DeviceMesh other(
+      world, kCube,
+      {{"dp", {.name = "data", .lane = Lane::kReduce}}, {"tp", {.lane = Lane::kGather}}});
   EXPECT_EQ(other.get_group("dp").lane(), Lane::kReduce);
   EXPECT_EQ(other.get_group("dp").name(), "data");
   EXPECT_NE(other.get_group("tp"), mesh.get_group("tp"));
