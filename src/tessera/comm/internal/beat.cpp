@@ -8,11 +8,6 @@
 namespace tessera {
 namespace {
 
-std::string seconds(double value) {
-  const auto tenths = static_cast<int64_t>(value * 10);
-  return concat(tenths / 10, ".", tenths % 10, " s");
-}
-
 // "are in all_reduce #17 of group dp".
 std::string place_of(const RankReport& report, bool several) {
   if (!report.beat)
@@ -25,7 +20,7 @@ std::string place_of(const RankReport& report, bool several) {
                   : beat.operation.empty() ? "before "
                                            : "after ",
                   operation, several ? " and have" : " and has", " given no sign of life for ",
-                  seconds(*report.silent_seconds));
+                  seconds_text(*report.silent_seconds));
   }
   const char* be = several ? "are " : "is ";
   if (beat.inside) return concat(be, "in ", operation);
@@ -49,6 +44,11 @@ Beat parse_beat(const std::string& text) {
           .inside = json.at("inside"),
           .operation = json.at("operation"),
           .end = json.at("end")};
+}
+
+std::string seconds_text(double seconds) {
+  const auto tenths = static_cast<int64_t>(seconds * 10);
+  return concat(tenths / 10, ".", tenths % 10, " s");
 }
 
 std::string describe(int64_t rank, const Beat& beat) {

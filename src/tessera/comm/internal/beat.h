@@ -21,6 +21,9 @@ struct Beat {
 std::string to_text(const Beat& beat);
 Beat parse_beat(const std::string& text);
 
+/// "4.5 s".
+std::string seconds_text(double seconds);
+
 /// "rank 2 (pid 17 on host n1)".
 std::string describe(int64_t rank, const Beat& beat);
 

@@ -32,11 +32,6 @@ double in_seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-std::string one_decimal(double seconds) {
-  const auto tenths = static_cast<int64_t>(seconds * 10);
-  return concat(tenths / 10, ".", tenths % 10);
-}
-
 }  // namespace
 
 Patience Patience::of(int64_t world_size, std::chrono::milliseconds silence) {
@@ -76,7 +71,7 @@ std::optional<std::string> Watch::store_trouble() const {
   if (!store_error_.empty()) return concat(whose, " is gone", advice);
   const auto unanswered = Clock::now() - answered_;
   if (unanswered <= patience_.silence) return std::nullopt;
-  return concat(whose, " has not answered for ", one_decimal(in_seconds(unanswered)), " s", advice);
+  return concat(whose, " has not answered for ", seconds_text(in_seconds(unanswered)), advice);
 }
 
 std::optional<std::string> Watch::failure() const {
@@ -262,7 +257,7 @@ std::optional<std::string> Watch::loss_among(const std::vector<int64_t>& ranks) 
                                  ? "before its first operation"
                                  : concat(beat.inside ? "in " : "after ", beat.operation);
     return concat(who, " went missing: it has given no sign of life for ",
-                  one_decimal(in_seconds(now - seen.since)), " s and was last seen ", last);
+                  seconds_text(in_seconds(now - seen.since)), " and was last seen ", last);
   }
   return std::nullopt;
 }
