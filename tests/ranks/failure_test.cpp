@@ -28,7 +28,7 @@ constexpr int kRaised = 7;               // Exit code of a rank that caught a Co
 constexpr seconds kPromised{10};         // How soon the others must have ended.
 constexpr const char* kLong = "600000";  // Milliseconds, for time-outs that must not come.
 constexpr const char* kStartTimeout =
-    "4000";  // A rank that dies before it came is missed after this.
+    "2500";  // A rank that dies before it came is missed after this.
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

@@ -85,9 +85,7 @@ void ParallelState::keep_embedding_ranks() {
 }
 
 void ParallelState::destroy_model_parallel() {
-  std::optional<WorldHandle> world = std::move(world_);
-  *this = ParallelState();
-  world_ = std::move(world);
+  *this = world_ ? ParallelState(*world_) : ParallelState();
 }
 
 bool ParallelState::is_initialized() const {
