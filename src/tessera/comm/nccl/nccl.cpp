@@ -1,5 +1,8 @@
+#include <ATen/Context.h>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
+#include "tessera/base/check.h"
 #include "tessera/comm/nccl/factory.h"
 
 namespace tessera::nccl {
@@ -24,6 +27,7 @@ class NcclEngine : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_engine(const LocalAddress&) {
+  TSR_CHECK(at::hasCUDA(), "NCCL was asked for, but this process sees no GPU; use gloo");
   return std::make_unique<NcclEngine>();
 }
 
