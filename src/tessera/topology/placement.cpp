@@ -3,9 +3,7 @@
 #include "tessera/base/text.h"
 
 namespace tessera {
-namespace {
-
-const char* name_of(ReduceOp op) {
+const char* to_string(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
       return "sum";
@@ -27,6 +25,8 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
+namespace {
+
 struct Printer {
   std::string operator()(const Replicate&) const { return "R"; }
   std::string operator()(const Shard& shard) const { return concat("S(", shard.dim, ")"); }
@@ -34,7 +34,7 @@ struct Printer {
     return concat("SS(", shard.dim, ",", shard.split_factor, ")");
   }
   std::string operator()(const Partial& partial) const {
-    return concat("P(", name_of(partial.op), ")");
+    return concat("P(", to_string(partial.op), ")");
   }
 };
 

@@ -38,6 +38,7 @@ struct Partial {
 using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 
 /// "R", "S(0)", "SS(0,2)", "P(sum)".
+const char* to_string(ReduceOp op);
 std::string to_string(const Placement& placement);
 
 }  // namespace tessera

@@ -22,28 +22,6 @@ struct Fingerprint {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, text, send, receive)
 
-const char* to_text(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "sum";
-    case ReduceOp::kAvg:
-      return "avg";
-    case ReduceOp::kMin:
-      return "min";
-    case ReduceOp::kMax:
-      return "max";
-    case ReduceOp::kProduct:
-      return "product";
-    case ReduceOp::kBitAnd:
-      return "and";
-    case ReduceOp::kBitOr:
-      return "or";
-    case ReduceOp::kBitXor:
-      return "xor";
-  }
-  return "?";
-}
-
 std::string text_of(const at::Tensor& tensor) {
   return concat(c10::toString(tensor.scalar_type()), " [", join(tensor.sizes(), ", "), "]");
 }
@@ -60,7 +38,7 @@ Fingerprint fingerprint(const Call& call, uint64_t sequence) {
   for (const at::Tensor& input : call.inputs) {
     parts.push_back(by_rows ? row_text_of(input) : text_of(input));
   }
-  if (call.op) parts.emplace_back(to_text(*call.op));
+  if (call.op) parts.emplace_back(to_string(*call.op));
   if (call.root) parts.push_back(concat("root ", *call.root));
   if (call.dim) parts.push_back(concat("dim ", *call.dim));
   if (call.send != nullptr && !by_rows) {
