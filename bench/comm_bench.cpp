@@ -4,21 +4,16 @@
 //
 // Rank 0 prints its figures as one line of JSON. What is timed here is timed there, step by step.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "bench/rank_timing.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/world.h"
 
@@ -26,23 +21,13 @@ namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using bench::now;
+using bench::slowest_rank;
+using bench::wait_at_start_line;
 
 constexpr size_t kPairs = 20;
 constexpr int64_t kSmall = 1024;              // 4 KiB of fp32.
 constexpr int64_t kLarge = 16 * 1024 * 1024;  // 64 MiB of fp32.
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Through files, not through what is measured: a rank that starts late must not count as waiting.
-void wait_at_start_line(const std::filesystem::path& folder, const LaunchInfo& launch) {
-  std::ofstream(folder / std::to_string(launch.rank));
-  const auto arrived = [&] {
-    return std::distance(std::filesystem::directory_iterator(folder), {});
-  };
-  while (arrived() < launch.world_size) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 // Neighbours first, then those two apart, and so on: every rank is in about equally many.
 std::vector<GroupRequest> rank_pairs(int64_t world_size) {
@@ -59,11 +44,6 @@ std::vector<GroupRequest> rank_pairs(int64_t world_size) {
 // Groups connect when they are first used, if not before: only then is the work done.
 void use(const Group& group) {
   all_reduce(at::zeros({1}), group).wait();
-}
-
-double slowest_rank(double seconds, const World& world) {
-  const at::Tensor worst = at::full({1}, seconds, at::kDouble);
-  return all_reduce(worst, world.group(), ReduceOp::kMax).wait().item<double>();
 }
 
 Json measure_setup(const LaunchInfo& launch) {

@@ -4,18 +4,13 @@
 //
 // Rank 0 prints its figures as one line of JSON. What is timed here is timed there, step by step.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
+#include "bench/rank_timing.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/dialect/megatron/parallel_state.h"
 
@@ -23,24 +18,9 @@ namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Through files, not through what is measured: a rank that starts late must not count as waiting.
-void wait_at_start_line(const std::filesystem::path& folder, const LaunchInfo& launch) {
-  std::ofstream(folder / std::to_string(launch.rank));
-  const auto arrived = [&] {
-    return std::distance(std::filesystem::directory_iterator(folder), {});
-  };
-  while (arrived() < launch.world_size) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-double slowest_rank(double seconds, const World& world) {
-  const at::Tensor worst = at::full({1}, seconds, at::kDouble);
-  return all_reduce(worst, world.group(), ReduceOp::kMax).wait().item<double>();
-}
+using bench::now;
+using bench::slowest_rank;
+using bench::wait_at_start_line;
 
 Json measure(const LaunchInfo& launch) {
   const double start = now();

@@ -15,7 +15,9 @@ namespace tessera {
 namespace {
 
 using megatron::ParallelState;
+using testkit::reduced_rank;
 using testkit::run_ranks;
+using testkit::sum_of_ranks;
 
 std::string refusal_of(const std::function<void()>& body) {
   try {
@@ -28,16 +30,6 @@ std::string refusal_of(const std::function<void()>& body) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
-}
-
-int64_t sum_of_ranks(const Group& group) {
-  int64_t sum = 0;
-  for (const GlobalRank rank : group.ranks()) sum += rank.value;
-  return sum;
-}
-
-int64_t reduced_rank(const World& world, const Group& group) {
-  return all_reduce(at::full({1}, world.rank().value, at::kLong), group).wait().item<int64_t>();
 }
 
 TEST(MegatronTogether, EveryGroupConnectsItsMembers) {

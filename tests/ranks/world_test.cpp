@@ -17,17 +17,9 @@
 namespace tessera {
 namespace {
 
+using testkit::reduced_rank;
 using testkit::run_ranks;
-
-int64_t sum_of_ranks(const Group& group) {
-  int64_t sum = 0;
-  for (const GlobalRank rank : group.ranks()) sum += rank.value;
-  return sum;
-}
-
-int64_t reduced_rank(const World& world, const Group& group) {
-  return all_reduce(at::full({1}, world.rank().value, at::kLong), group).wait().item<int64_t>();
-}
+using testkit::sum_of_ranks;
 
 TEST(World, GroupsKnowTheirRanks) {
   run_ranks(3, [](World& world) {

@@ -1,8 +1,11 @@
 #include "tests/testkit/ranks.h"
 
+#include <ATen/ops/full.h>
+
 #include <algorithm>
 #include <cstdlib>
 
+#include "tessera/comm/collectives.h"
 #include "tests/testkit/spawn.h"
 
 namespace tessera::testkit {
@@ -22,6 +25,16 @@ void run_as_rank(int64_t world_size, const std::function<void(World&)>& body) {
 }
 
 }  // namespace
+
+int64_t sum_of_ranks(const Group& group) {
+  int64_t sum = 0;
+  for (const GlobalRank rank : group.ranks()) sum += rank.value;
+  return sum;
+}
+
+int64_t reduced_rank(const World& world, const Group& group) {
+  return all_reduce(at::full({1}, world.rank().value, at::kLong), group).wait().item<int64_t>();
+}
 
 bool checked(bool condition) {
   ++num_checks;

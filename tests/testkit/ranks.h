@@ -18,6 +18,11 @@ namespace tessera::testkit {
 /// checks nothing.
 void run_ranks(int64_t world_size, const std::function<void(World&)>& body);
 
+/// The sum of the members' numbers, and the same added up by the members themselves: equal where a
+/// group connects whom it should.
+int64_t sum_of_ranks(const Group& group);
+int64_t reduced_rank(const World& world, const Group& group);
+
 /// The condition, counted.
 bool checked(bool condition);
 int64_t rank_of_test();
