@@ -28,15 +28,31 @@ target_link_libraries(tessera_torch INTERFACE ${torch_root}/lib/libtorch_cpu.so 
 # at::RecordFunction has another layout without NDEBUG than in the released libraries.
 target_compile_definitions(tessera_torch INTERFACE NDEBUG USE_DISTRIBUTED USE_C10D_GLOO)
 
-set(TESSERA_CUDA OFF)
-if(EXISTS ${torch_root}/lib/libtorch_cuda.so)
+# The headers that LibTorch's own include. A Python torch has them beside itself; a toolkit may be there in part.
+set(TESSERA_HAS_CUDA OFF)
+if(NOT TESSERA_CUDA STREQUAL OFF AND EXISTS ${torch_root}/lib/libtorch_cuda.so)
   find_package(CUDAToolkit QUIET)
-  if(CUDAToolkit_FOUND)
-    set(TESSERA_CUDA ON)
+  file(GLOB torch_nvidia ${torch_root}/../nvidia/*)
+  set(cuda_hints ${torch_nvidia} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_DIR})
+  find_library(TESSERA_CUDART NAMES cudart libcudart.so.13 libcudart.so.12 HINTS ${cuda_hints} PATH_SUFFIXES lib lib64)
+  set(cuda_parts ${TESSERA_CUDART})
+  foreach(header cuda_runtime_api crt/host_config cublas_v2 cusolverDn cusparse nccl)
+    find_path(TESSERA_${header}_H ${header}.h HINTS ${cuda_hints} PATH_SUFFIXES include)
+    list(APPEND cuda_parts ${TESSERA_${header}_H})
+    list(APPEND cuda_includes ${TESSERA_${header}_H})
+  endforeach()
+  if(NOT cuda_parts MATCHES NOTFOUND)
+    set(TESSERA_HAS_CUDA ON)
+    list(REMOVE_DUPLICATES cuda_includes)
+    target_include_directories(tessera_torch SYSTEM INTERFACE ${cuda_includes})
     # Registers the CUDA kernels when it is loaded; no symbol of it need be used.
     target_link_libraries(tessera_torch INTERFACE -Wl,--no-as-needed ${torch_root}/lib/libtorch_cuda.so -Wl,--as-needed
-                                                  ${torch_root}/lib/libc10_cuda.so CUDA::cudart)
+                                                  ${torch_root}/lib/libc10_cuda.so ${TESSERA_CUDART})
     target_compile_definitions(tessera_torch INTERFACE TESSERA_CUDA USE_C10D_NCCL)
   endif()
 endif()
-message(STATUS "LibTorch ${torch_version} in ${torch_root}, CUDA ${TESSERA_CUDA}")
+if(TESSERA_CUDA STREQUAL ON AND NOT TESSERA_HAS_CUDA)
+  message(FATAL_ERROR "TESSERA_CUDA=ON, but not all of it was found: LibTorch with CUDA in ${torch_root} (libtorch_cuda.so), "
+                      "libcudart, and the headers of CUDA and NCCL; found: ${cuda_parts}")
+endif()
+message(STATUS "LibTorch ${torch_version} in ${torch_root}, CUDA ${TESSERA_HAS_CUDA}")

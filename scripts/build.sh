@@ -41,13 +41,19 @@ configure_core() {
   configure release "TESSERA_TORCH=${torch:-OFF}" "TESSERA_TESTS=${tests:-OFF}" "$@"
 }
 
+# Without a GPU the CUDA part of a torch is dead weight: seconds at every start.
+cuda_setting() {
+  [[ -z ${TESSERA_CUDA-} ]] || { echo "$TESSERA_CUDA" && return; }
+  if [[ -e /dev/nvidiactl ]]; then echo AUTO; else echo OFF; fi
+}
+
 # A torch that does not work must not keep the torch-free verbs from being built.
 configure_torch() {
   torch_dir=$(torch_of_environment) || exit 1
   [[ -n $torch_dir ]] || torch_dir=$(cached release Torch_DIR)
   [[ -e $torch_dir/TorchConfig.cmake ]] || find_torch
   configure_core
-  configure release TESSERA_TORCH=ON "Torch_DIR=$torch_dir" "$@" && return
+  configure release TESSERA_TORCH=ON "Torch_DIR=$torch_dir" "TESSERA_CUDA=$(cuda_setting)" "$@" && return
   cmake -S "$root" --preset release -DTESSERA_TORCH=OFF -DTESSERA_TESTS=OFF -UTorch_DIR >/dev/null 2>&1
   die "LibTorch in $torch_dir cannot be used; name another one by Torch_DIR"
 }
