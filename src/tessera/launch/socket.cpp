@@ -1,6 +1,5 @@
 #include "tessera/launch/socket.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -8,27 +7,16 @@
 
 #include <array>
 #include <cerrno>
-#include <memory>
 
 #include "tessera/base/check.h"
+#include "tessera/launch/address.h"
 
 namespace tessera {
 namespace {
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-AddressList resolve(const std::string& host, int64_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  TSR_CHECK(error == 0, "the host '", host, "' has no address (", gai_strerror(error),
-            "); name node 0 as all nodes know it, e.g. --rdzv-endpoint 10.0.0.1:29400");
-  return AddressList(list);
+AddressList resolve_node(const std::string& host, int64_t port) {
+  return resolve(host, port, SOCK_STREAM,
+                 "name node 0 as all nodes know it, e.g. --rdzv-endpoint 10.0.0.1:29400");
 }
 
 Descriptor make_socket(int family, int flags) {
@@ -43,7 +31,7 @@ void set_option(const Descriptor& descriptor, int level, int name) {
 }  // namespace
 
 std::optional<Descriptor> listen_at(const Endpoint& endpoint) {
-  const AddressList list = resolve(endpoint.host, endpoint.port);
+  const AddressList list = resolve_node(endpoint.host, endpoint.port);
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     Descriptor listener = make_socket(at->ai_family, SOCK_NONBLOCK);
     set_option(listener, SOL_SOCKET, SO_REUSEADDR);
@@ -56,7 +44,7 @@ std::optional<Descriptor> listen_at(const Endpoint& endpoint) {
 }
 
 Descriptor connect_to(const Endpoint& endpoint) {
-  const AddressList list = resolve(endpoint.host, endpoint.port);
+  const AddressList list = resolve_node(endpoint.host, endpoint.port);
   Descriptor descriptor = make_socket(list->ai_family, SOCK_NONBLOCK);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
   // A refusal at once is seen as one later is: by the first write.
@@ -71,7 +59,7 @@ Descriptor accept_from(const Descriptor& listener) {
 }
 
 PortReservation::PortReservation(const std::string& host) {
-  const AddressList list = resolve(host, 0);
+  const AddressList list = resolve_node(host, 0);
   socket_ = make_socket(list->ai_family, 0);
   set_option(socket_, SOL_SOCKET, SO_REUSEADDR);
   sockaddr_storage address{};

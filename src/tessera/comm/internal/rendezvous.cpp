@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -20,30 +19,19 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/engine_error.h"
+#include "tessera/launch/address.h"
 #include "tessera/launch/descriptor.h"
 
 namespace tessera {
 namespace {
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-AddressList resolve(const std::string& host, int64_t port, int socket_type) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = socket_type;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  TSR_CHECK(error == 0, "MASTER_ADDR=", host, " cannot be resolved (", gai_strerror(error),
-            "); set it to the address of rank 0's host");
-  return AddressList(list);
+AddressList resolve_master(const std::string& host, int64_t port, int socket_type) {
+  return resolve(host, port, socket_type, "set MASTER_ADDR to the address of rank 0's host");
 }
 
 // A listening socket on the master's own address, not on every interface.
 Descriptor listen_at(const std::string& host, int64_t port) {
-  const AddressList list = resolve(host, port, SOCK_STREAM);
+  const AddressList list = resolve_master(host, port, SOCK_STREAM);
   Descriptor listener(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -83,7 +71,7 @@ bool can_connect(const addrinfo& address, std::chrono::milliseconds timeout) {
 bool wait_for_listener(const std::string& host, int64_t port, std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kLongestPause{50};
   constexpr std::chrono::milliseconds kOneTry{1000};
-  const AddressList list = resolve(host, port, SOCK_STREAM);
+  const AddressList list = resolve_master(host, port, SOCK_STREAM);
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   for (std::chrono::milliseconds pause{1}; std::chrono::steady_clock::now() < deadline;
        pause = std::min(2 * pause, kLongestPause)) {
@@ -178,7 +166,7 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
   if (launch.one_host()) return {};
   // Connecting a datagram socket sends nothing, but picks the address that a route to the master
   // uses.
-  const AddressList list = resolve(launch.master_addr, launch.master_port, SOCK_DGRAM);
+  const AddressList list = resolve_master(launch.master_addr, launch.master_port, SOCK_DGRAM);
   const Descriptor probe(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage name{};
   socklen_t length = sizeof(name);

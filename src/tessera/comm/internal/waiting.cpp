@@ -27,7 +27,7 @@ std::string cause_of(const Waiting& waiting, const Watch::Vigil& vigil, const st
   const bool timed_out = since(waiting.started) >= waiting.timeout;
   if (auto failure = watch.failure()) return *failure;
   if (timed_out) return watch.report(vigil);
-  if (auto failure = watch.verdict(vigil)) return *failure;
+  if (auto failure = watch.verdict()) return *failure;
   return concat(said, "; all its ranks are alive: ", watch.report(vigil));
 }
 

@@ -79,7 +79,7 @@ std::optional<std::string> Watch::failure() const {
   return failure_ ? failure_ : store_trouble();
 }
 
-std::optional<std::string> Watch::verdict(const Vigil& /*vigil*/) {
+std::optional<std::string> Watch::verdict() {
   std::unique_lock lock(mutex_);
   // The ranks of the vigil are given the time to be silent, and to be looked at twice.
   const auto deadline = Clock::now() + patience_.suspect + 3 * patience_.beat;

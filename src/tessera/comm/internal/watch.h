@@ -67,9 +67,9 @@ class Watch {
 
   /// Why the job has failed, where that is known: the same words on all ranks.
   std::optional<std::string> failure() const;
-  /// To be called where an engine has lost a connection: waits until the missing rank is known.
-  /// Nothing where all ranks of the vigil turn out to be alive.
-  std::optional<std::string> verdict(const Vigil& vigil);
+  /// To be called by the holder of a vigil whose engine has lost a connection: waits until the
+  /// missing rank is known. Nothing where all ranks turn out to be alive.
+  std::optional<std::string> verdict();
   /// "ranks 0, 1, 3 are in all_reduce #17 of group dp; rank 2 is in barrier #16 of group world".
   std::string report(const Vigil& vigil);
   /// Tells all ranks that the job has failed, unless another reason came first. Returns the first.

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <netdb.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+/// The addresses of the host for sockets of that type, at least one. ConfigError with the advice
+/// where it has none.
+AddressList resolve(const std::string& host, int64_t port, int socket_type,
+                    std::string_view advice);
+
+}  // namespace tessera
