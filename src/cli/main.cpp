@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (word == "run") return run_run(arguments);
   if (word == "trace") return run_trace(arguments);
+  if (word == "inspect") return run_inspect(arguments);
   return run_ranks(arguments);
 }
 

@@ -13,6 +13,8 @@ constexpr std::array kVerbs{
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", Program::kCore},
     Verb{"trace", "show what the flight-recorder dumps of a run say, and write a trace",
          Program::kCore},
+    Verb{"inspect", "list and check the tensors of a safetensors or .npy file, or of a folder",
+         Program::kCore},
     Verb{"env", "show the LibTorch, the back ends and the devices that this build uses",
          Program::kTorch},
 };

@@ -28,6 +28,7 @@ std::string version_text();
 int run_ranks(const std::vector<std::string>& arguments);
 int run_run(const std::vector<std::string>& arguments);
 int run_trace(const std::vector<std::string>& arguments);
+int run_inspect(const std::vector<std::string>& arguments);
 int run_env(const std::vector<std::string>& arguments);
 
 }  // namespace tessera::cli

@@ -1,146 +1,29 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/format/flight_dump.h"
+#include "tessera/format/internal/json_field.h"
 
 namespace tessera {
 namespace {
 
-using Json = nlohmann::json;
+using Field = JsonField;
 
-constexpr int kDeepest = 8;  // Levels; a dump has five.
 constexpr int64_t kLargestWorld = 1 << 20;
-
-Json parse_json(std::string_view text, std::string_view origin) {
-  const auto watch_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    if (depth > kDeepest) throw DataError(concat(origin, ": nested too deeply for a dump"));
-    return true;
-  };
-  try {
-    return Json::parse(text, watch_depth);
-  } catch (const Json::exception& error) {
-    const auto* place = dynamic_cast<const Json::parse_error*>(&error);
-    throw DataError(concat(origin, ": broken JSON",
-                           place == nullptr ? "" : concat(" near byte ", place->byte),
-                           "; was the file cut off, or is it no dump?"));
-  }
-}
-
-// C0, DEL and, in UTF-8, C1: a dump must not steer the terminal of who reads it.
-std::string without_controls(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1 = byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (byte < 0x20 || byte == 0x7F || c1) text[i] = ' ';
-    if (c1) text[i + 1] = ' ';
-  }
-  return text;
-}
-
-/// One value of the document, which knows its way from the root for messages.
-class Field {
- public:
-  Field(const Json& value, std::string_view origin) : value_(value), key_(origin) {}
-
-  [[noreturn]] void refuse(std::string_view expected) const {
-    throw DataError(concat(origin(), ": ", path(), " is ", shown(), "; expected ", expected));
-  }
-
-  Field at(std::string_view key) const {
-    if (!value_.is_object()) refuse("an object");
-    const auto found = value_.find(key);
-    if (found == value_.end()) {
-      throw DataError(concat(origin(), ": ", path(), " has no field '", key, "'"));
-    }
-    return Field(*found, this, key);
-  }
-
-  int64_t integer(int64_t least, int64_t most = INT64_MAX) const {
-    const bool fits = value_.is_number_integer() &&
-                      (!value_.is_number_unsigned() || value_.get<uint64_t>() <= INT64_MAX);
-    const int64_t number = fits ? value_.get<int64_t>() : 0;
-    if (!fits || number < least || number > most) {
-      refuse(most == INT64_MAX ? concat("a whole number of at least ", least)
-                               : concat("a whole number from ", least, " to ", most));
-    }
-    return number;
-  }
-
-  std::string text() const {
-    if (!value_.is_string()) refuse("text");
-    return without_controls(value_.get<std::string>());
-  }
-
-  bool boolean() const {
-    if (!value_.is_boolean()) refuse("true or false");
-    return value_.get<bool>();
-  }
-
-  double duration() const {
-    const double number = value_.is_number() ? value_.get<double>() : -1;
-    if (!(number >= 0) || !std::isfinite(number)) refuse("a number of at least 0");
-    return number;
-  }
-
-  bool is_null() const { return value_.is_null(); }
-
-  template <class Read>
-  auto list(Read read) const {
-    if (!value_.is_array()) refuse("a list");
-    std::vector<decltype(read(*this))> results;
-    results.reserve(value_.size());
-    for (size_t i = 0; i < value_.size(); ++i) results.push_back(read(Field(value_[i], this, i)));
-    return results;
-  }
-
-  template <class Read>
-  void members(Read read) const {
-    if (!value_.is_object()) refuse("an object");
-    for (const auto& [key, value] : value_.items()) read(key, Field(value, this, key));
-  }
-
-  std::string_view origin() const { return parent_ == nullptr ? key_ : parent_->origin(); }
-
- private:
-  Field(const Json& value, const Field* parent, std::string_view key)
-      : value_(value), parent_(parent), key_(key) {}
-  Field(const Json& value, const Field* parent, size_t index)
-      : value_(value), parent_(parent), index_(index) {}
-
-  std::string path() const {
-    if (parent_ == nullptr) return "the dump";
-    std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
-    if (parent_->parent_ == nullptr) return step;
-    return concat(parent_->path(), index_ ? "" : ".", step);
-  }
-
-  std::string shown() const {
-    constexpr size_t kMost = 40;
-    if (value_.is_structured()) return value_.is_array() ? "a list" : "an object";
-    const std::string text = value_.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return text.size() <= kMost ? text : concat(text.substr(0, kMost), "…");
-  }
-
-  const Json& value_;
-  const Field* parent_ = nullptr;
-  std::string_view key_;  // Of the root: the origin.
-  std::optional<size_t> index_;
-};
 
 RankGroup ranks_of(const Field& field, const FlightDump& dump) {
   const std::string text = field.text();
-  Json list;
+  const JsonSource source{.origin = field.origin(), .what = "list of ranks"};
+  nlohmann::json list;
   try {
-    list = parse_json(text, field.origin());
+    list = parse_json(text, source);
   } catch (const DataError&) {
     field.refuse("a list of ranks as text, \"[0, 1]\"");
   }
-  const Field inside(list, field.origin());
+  const Field inside(list, source);
   RankGroup ranks = to_ranks(
       inside.list([&](const Field& rank) { return rank.integer(0, dump.world_size - 1); }));
   RankGroup sorted = ranks;
@@ -253,8 +136,9 @@ FlightDump parse_flight_dump(std::string_view text, std::string_view origin) {
                            with_thousands(static_cast<int64_t>(kLargestFlightDump)),
                            " bytes that a dump may have"));
   }
-  const Json document = parse_json(text, origin);
-  const Field root(document, origin);
+  const JsonSource source{.origin = origin, .what = "dump"};
+  const nlohmann::json document = parse_json(text, source);
+  const Field root(document, source);
   FlightDump dump{.version = root.at("version").text()};
   if (!dump.version.starts_with("2.")) root.at("version").refuse("\"2.10\" or another of \"2.\"");
   dump.world_size = root.at("world_size").integer(1, kLargestWorld);

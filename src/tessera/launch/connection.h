@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 #include "tessera/launch/event_loop.h"
 #include "tessera/launch/rendezvous_protocol.h"
 

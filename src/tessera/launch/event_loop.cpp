@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 
 namespace tessera {
 namespace {

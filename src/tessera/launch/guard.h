@@ -2,7 +2,7 @@
 
 #include <sys/types.h>
 
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 
 namespace tessera {
 

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "tessera/base/text.h"
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 #include "tessera/launch/guard.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 #include "tessera/launch/options.h"
 
 namespace tessera {

@@ -20,7 +20,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/engine_error.h"
 #include "tessera/launch/address.h"
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/launch/descriptor.h"
+#include "tessera/base/descriptor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

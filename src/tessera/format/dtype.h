@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace tessera {
+
+/// The element types of safetensors, which are those of all our formats.
+enum class DType {
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
+};
+
+/// Its name in safetensors, e.g. "BF16".
+std::string_view to_string(DType dtype);
+std::optional<DType> parse_dtype(std::string_view name);
+/// 4 and 6 for those that share bytes.
+int64_t bits_of(DType dtype);
+
+/// The bytes of a tensor; nothing where a size is negative, where the number leaves int64, or where
+/// elements that share bytes do not fill the last one.
+std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape);
+
+}  // namespace tessera

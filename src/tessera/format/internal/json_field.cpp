@@ -1,0 +1,111 @@
+#include "tessera/format/internal/json_field.h"
+
+#include <cmath>
+#include <set>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::json;
+
+// Refuses what Json::parse would take: depth without end, and keys that stand twice.
+class Guard {
+ public:
+  explicit Guard(const JsonSource& source) : source_(source) {}
+
+  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
+    if (depth > source_.deepest) {
+      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what));
+    }
+    const auto level = static_cast<size_t>(depth);
+    if (event == Json::parse_event_t::object_start) {
+      keys_.resize(level + 1);
+      keys_.emplace_back();
+    }
+    if (event == Json::parse_event_t::key && !keys_[level].insert(value).second) {
+      throw DataError(concat(source_.origin, ": ", value.dump(), " stands twice"));
+    }
+    return true;
+  }
+
+ private:
+  const JsonSource& source_;
+  std::vector<std::set<Json>> keys_;  // Of the open object of each depth.
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const JsonSource& source) {
+  try {
+    return Json::parse(text, Guard(source));
+  } catch (const Json::exception& error) {
+    const auto* place = dynamic_cast<const Json::parse_error*>(&error);
+    throw DataError(concat(source.origin, ": broken JSON",
+                           place == nullptr ? "" : concat(" near byte ", place->byte),
+                           "; was the file cut off, or is it no ", source.what, "?"));
+  }
+}
+
+void JsonField::refuse(std::string_view expected) const {
+  throw DataError(concat(origin(), ": ", path(), " is ", shown(), "; expected ", expected));
+}
+
+JsonField JsonField::at(std::string_view key) const {
+  if (!value_.is_object()) refuse("an object");
+  const auto found = value_.find(key);
+  if (found == value_.end()) {
+    throw DataError(concat(origin(), ": ", path(), " has no field '", key, "'"));
+  }
+  return JsonField(*found, this, key);
+}
+
+int64_t JsonField::integer(int64_t least, int64_t most) const {
+  const bool fits = value_.is_number_integer() &&
+                    (!value_.is_number_unsigned() || value_.get<uint64_t>() <= INT64_MAX);
+  const int64_t number = fits ? value_.get<int64_t>() : 0;
+  if (!fits || number < least || number > most) {
+    refuse(most == INT64_MAX ? concat("a whole number of at least ", least)
+                             : concat("a whole number from ", least, " to ", most));
+  }
+  return number;
+}
+
+double JsonField::number() const {
+  if (!value_.is_number()) refuse("a number");
+  return value_.get<double>();
+}
+
+double JsonField::duration() const {
+  const double number = value_.is_number() ? value_.get<double>() : -1;
+  if (!(number >= 0) || !std::isfinite(number)) refuse("a number of at least 0");
+  return number;
+}
+
+bool JsonField::boolean() const {
+  if (!value_.is_boolean()) refuse("true or false");
+  return value_.get<bool>();
+}
+
+std::string JsonField::text() const {
+  if (!value_.is_string()) refuse("text");
+  return without_controls(value_.get<std::string>());
+}
+
+std::string JsonField::path() const {
+  if (parent_ == nullptr) return concat("the ", source_.what);
+  const std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
+  if (parent_->parent_ == nullptr) return without_controls(step);
+  return concat(parent_->path(), index_ ? "" : ".", without_controls(step));
+}
+
+std::string JsonField::shown() const {
+  constexpr size_t kMost = 40;
+  if (value_.is_structured()) return value_.is_array() ? "a list" : "an object";
+  const std::string text = value_.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() <= kMost ? text : concat(text.substr(0, kMost), "…");
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// How Llama 3.1 and later stretch the rotary embedding to longer texts.
+struct Llama3RopeScaling {
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+
+  friend bool operator==(const Llama3RopeScaling&, const Llama3RopeScaling&) = default;
+};
+
+/// The shape of a Llama, with the names and defaults of Hugging Face's config.json.
+struct LlamaConfig {
+  int64_t vocab_size = 32000;
+  int64_t hidden_size = 4096;
+  int64_t intermediate_size = 11008;
+  int64_t num_hidden_layers = 32;
+  int64_t num_attention_heads = 32;
+  int64_t num_key_value_heads = 32;  // num_attention_heads where it is not given.
+  int64_t head_dim = 128;            // hidden_size / num_attention_heads where it is not given.
+  int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000;
+  std::optional<Llama3RopeScaling> rope_scaling = std::nullopt;
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  double initializer_range = 0.02;
+
+  friend bool operator==(const LlamaConfig&, const LlamaConfig&) = default;
+};
+
+/// ConfigError for sizes that do not go together: heads that are no multiple of key-value heads, an
+/// odd head size, nothing to attend to.
+void check(const LlamaConfig& config);
+
+/// Reads config.json. DataError for another architecture, another activation or another scaling of
+/// the rotary embedding, which would train to something else silently. Fields that say nothing
+/// about the shape are passed over, as Hugging Face does.
+LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
+
+/// config.json as transformers reads it; `dtype` is the name of the weights' type there, e.g.
+/// "float32".
+std::string to_json(const LlamaConfig& config, std::string_view dtype);
+
+}  // namespace tessera

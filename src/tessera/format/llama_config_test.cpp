@@ -1,0 +1,81 @@
+#include "tessera/format/llama_config.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+
+LlamaConfig parsed(std::string_view text) {
+  return parse_llama_config(text, "config.json");
+}
+
+std::string refusal(std::string_view text) {
+  return message_of<DataError>([&] { parsed(text); });
+}
+
+TEST(LlamaConfig, AnEmptyFileHasTheDefaultsOfTransformers) {
+  EXPECT_EQ(parsed("{}"), LlamaConfig{});
+}
+
+TEST(LlamaConfig, Llama31) {
+  const LlamaConfig config = parsed(R"({
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+    "vocab_size": 128256, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "max_position_embeddings": 131072,
+    "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
+    "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+    "eos_token_id": [128001, 128008], "torch_dtype": "bfloat16", "use_cache": true})");
+  EXPECT_EQ(config.num_key_value_heads, 8);
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.rope_theta, 500000);
+  EXPECT_EQ(config.rope_scaling, Llama3RopeScaling{});
+}
+
+TEST(LlamaConfig, NewerFilesHaveRopeParameters) {
+  const LlamaConfig config = parsed(
+      R"({"rope_parameters": {"rope_theta": 5000, "rope_type": "default"}, "head_dim": null})");
+  EXPECT_EQ(config.rope_theta, 5000);
+  EXPECT_EQ(config.rope_scaling, std::nullopt);
+}
+
+TEST(LlamaConfig, WrittenAndReadAgain) {
+  LlamaConfig config{.vocab_size = 256,
+                     .hidden_size = 96,
+                     .intermediate_size = 100,
+                     .num_hidden_layers = 3,
+                     .num_attention_heads = 6,
+                     .num_key_value_heads = 2,
+                     .head_dim = 24,
+                     .rms_norm_eps = 1e-5,
+                     .tie_word_embeddings = true};
+  EXPECT_EQ(parsed(to_json(config, "float32")), config);
+  config.rope_scaling = Llama3RopeScaling{.factor = 32};
+  EXPECT_EQ(parsed(to_json(config, "float32")), config);
+}
+
+TEST(LlamaConfig, WhatWouldTrainToSomethingElseIsRefused) {
+  EXPECT_EQ(refusal(R"({"model_type": "mistral"})"),
+            R"(config.json: model_type is "mistral"; expected "llama")");
+  EXPECT_EQ(refusal(R"({"hidden_act": "gelu"})"),
+            R"(config.json: hidden_act is "gelu"; expected "silu")");
+  EXPECT_NE(refusal(R"({"rope_scaling": {"type": "linear", "factor": 2}})").find("llama3"),
+            std::string::npos);
+  EXPECT_EQ(refusal(R"({"num_attention_heads": 6, "num_key_value_heads": 4, "hidden_size": 12})"),
+            "config.json: num_attention_heads=6 is no multiple of num_key_value_heads=4; every "
+            "key-value head serves equally many heads");
+  EXPECT_NE(refusal(R"({"head_dim": 3})").find("odd"), std::string::npos);
+  EXPECT_NE(refusal(R"({"hidden_size": 0})").find("from 1 to"), std::string::npos);
+  EXPECT_NE(refusal(R"({"hidden_size": 10.5})").find("whole number"), std::string::npos);
+  EXPECT_NE(refusal(R"({"rms_norm_eps": -1})").find("above 0"), std::string::npos);
+  EXPECT_NE(refusal("[]").find("object"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "tessera/format/dtype.h"
+#include "tessera/format/mapped_file.h"
+
+namespace tessera {
+
+/// A file of token ids, memory-mapped: a NumPy .npy array of one dimension, or the bare
+/// little-endian numbers of any other file.
+class TokenFile {
+ public:
+  /// `raw` is the type of bare numbers: U8 (the bytes of a text), U16 or U32. DataError where the
+  /// file is no such array, or ends within a number.
+  explicit TokenFile(const std::string& path, DType raw = DType::kU16);
+
+  const std::string& path() const { return file_.path(); }
+  DType dtype() const { return dtype_; }
+  /// The number of tokens.
+  int64_t size() const { return size_; }
+  /// The tokens from `begin` on; ConfigError beyond the end, DataError for a negative one.
+  void read(int64_t begin, std::span<int64_t> tokens) const;
+
+ private:
+  MappedFile file_;
+  DType dtype_;
+  std::span<const std::byte> data_;
+  int64_t size_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/format/safetensors.h"
+
+namespace tessera {
+
+/// The weights of a Hugging Face folder: model.safetensors, or the files among which
+/// model.safetensors.index.json shares them out. Where a tensor lies is what the index says, not
+/// what a file is called; what the index does not name is no weight.
+class WeightFiles {
+ public:
+  /// DataError where neither is there, where the index names a file outside the folder, or one that
+  /// is missing or broken, or a tensor that its file does not hold.
+  explicit WeightFiles(const std::string& folder);
+
+  std::span<const SafetensorsFile> files() const { return files_; }
+  /// The tensors in the order of their names.
+  std::vector<std::string> names() const;
+
+  bool contains(std::string_view name) const { return by_name_.contains(name); }
+  /// DataError with the nearest name where there is none.
+  const TensorSpec& spec(std::string_view name) const;
+  std::span<const std::byte> bytes(std::string_view name) const;
+
+ private:
+  struct Place {
+    size_t file = 0;
+    const StoredTensor* tensor = nullptr;
+  };
+  void open_single(const std::string& path);
+  void open_shards(const std::string& folder, const std::string& index);
+  const Place& place(std::string_view name) const;
+
+  std::string folder_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Place, std::less<>> by_name_;
+};
+
+/// Which file holds which tensor, as model.safetensors.index.json says it.
+using WeightMap = std::map<std::string, std::string>;
+WeightMap parse_weight_index(std::string_view text, std::string_view origin);
+std::string weight_index_json(const WeightMap& map, int64_t total_bytes);
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+#include "tessera/format/weight_files.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tests/testkit/temporary_folder.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+using testkit::TemporaryFolder;
+
+void write_bytes(const std::string& path, const std::vector<std::string>& names) {
+  std::vector<TensorSpec> specs;
+  for (const std::string& name : names) specs.push_back({name, DType::kU8, {1}});
+  SafetensorsWriter writer(path, specs);
+  for (const std::string& name : names) writer.write(std::as_bytes(std::span(name).first(1)));
+  writer.finish();
+}
+
+char value(const WeightFiles& files, std::string_view name) {
+  return static_cast<char>(files.bytes(name)[0]);
+}
+
+TEST(WeightFiles, OneFile) {
+  const TemporaryFolder folder;
+  write_bytes(folder.path("model.safetensors"), {"b", "a"});
+  const WeightFiles files(folder.path());
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(value(files, "b"), 'b');
+}
+
+TEST(WeightFiles, TheIndexDecidesWhateverFilesAreCalled) {
+  const TemporaryFolder folder;
+  write_bytes(folder.path("model-00002-of-00001.safetensors"), {"a", "left over"});
+  write_bytes(folder.path("x"), {"b"});
+  write_bytes(folder.path("model.safetensors"), {"not", "asked"});
+  folder.file("model.safetensors.index.json",
+              weight_index_json({{"a", "model-00002-of-00001.safetensors"}, {"b", "x"}}, 2));
+  const WeightFiles files(folder.path());
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(files.files().size(), 2U);
+  EXPECT_EQ(value(files, "a"), 'a');
+  EXPECT_EQ(value(files, "b"), 'b');
+  EXPECT_FALSE(files.contains("left over"));
+}
+
+TEST(WeightFiles, WhatIsMissingIsNamed) {
+  const TemporaryFolder folder;
+  EXPECT_NE(message_of<DataError>([&] { WeightFiles{folder.path()}; }).find("holds neither"),
+            std::string::npos);
+  write_bytes(folder.path("x"), {"weight"});
+  const std::string index =
+      folder.file("model.safetensors.index.json", R"({"weight_map":{"wait":"x"}})");
+  EXPECT_EQ(message_of<DataError>([&] { WeightFiles{folder.path()}; }),
+            index + ": 'wait' is said to be in x, which does not hold it");
+  folder.file("model.safetensors.index.json", R"({"weight_map":{"weight":"y"}})");
+  EXPECT_NE(message_of<DataError>([&] { WeightFiles{folder.path()}; }).find("cannot open"),
+            std::string::npos);
+  folder.file("model.safetensors.index.json", R"({"weight_map":{"weight":"x"}})");
+  const WeightFiles files(folder.path());
+  EXPECT_EQ(message_of<DataError>([&] { files.spec("weigth"); }),
+            folder.path() + " holds no tensor 'weigth'; did you mean 'weight'?");
+}
+
+TEST(WeightFiles, AnIndexStaysInItsFolder) {
+  for (const std::string_view file : {"../x", "/etc/passwd", "a/b", "", ".."}) {
+    EXPECT_THROW(parse_weight_index(concat(R"({"weight_map":{"a":")", file, R"("}})"), "i"),
+                 DataError)
+        << file;
+  }
+}
+
+}  // namespace
+}  // namespace tessera
