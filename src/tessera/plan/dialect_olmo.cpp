@@ -1,5 +1,5 @@
 // How OLMo-core's vocabulary says a layout.
-#include "tessera/base/text.h"
+#include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/olmo.h"
 
@@ -39,6 +39,13 @@ olmo::WorldMeshConfig config_of(const FlagReader& flags) {
           .ep = degree_of<olmo::ExpertParallelConfig>(flags, "ep")};
 }
 
+// OLMo ignores them silently.
+void check_degrees(const olmo::DataParallelConfig& config) {
+  if (config.name == olmo::DataParallelType::hsdp) return;
+  TSR_CHECK(config.needs_num_nodes(), config.num_replicas ? "--num-replicas" : "--shard-degree",
+            " is for hsdp, not for ", config.name, "; add --dp-type hsdp, or leave it out");
+}
+
 // A model is wrapped over dp and cp; HSDP's shards hold the experts, too.
 std::vector<RoleOf> roles_of(const olmo::WorldMeshConfig& config) {
   const bool hybrid = config.dp->name == olmo::DataParallelType::hsdp;
@@ -56,12 +63,13 @@ std::vector<RoleOf> roles_of(const olmo::WorldMeshConfig& config) {
 }
 
 int64_t num_nodes(const DialectQuery& query) {
-  return (query.world + query.gpus_per_node - 1) / query.gpus_per_node;
+  return query.world / query.gpus_per_node + (query.world % query.gpus_per_node != 0);
 }
 
 DialectPlan plan(const DialectQuery& query) {
   const Dialect dialect = olmo_dialect();
   const olmo::WorldMeshConfig config = config_of(FlagReader(dialect, query.flags));
+  check_degrees(*config.dp);
   Plan plan = olmo_plan(query.world, config, num_nodes(query));
   std::vector<ShownLayout> layouts{shown_as_is("mesh", plan.layout("world"))};
   return {.dialect = dialect.name,
