@@ -67,6 +67,12 @@ TEST(RanksDialects, NemoHasStrategiesAndTwoMeshesForExperts) {
             ranks_json("--dialect nemo --world 16 --dp-replicate-size 2 --tp-size 2"));
 }
 
+TEST(RanksDialects, MegatronsOptimizerInstancesCutDataParallelGroups) {
+  const json answer = ranks_json("--world 16 --tp 2 --num-distributed-optimizer-instances 2");
+  EXPECT_TRUE(
+      groups_of(answer, "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP").contains({1, 3, 5, 7}));
+}
+
 TEST(RanksDialects, EveryDialectHasAnExampleAHelpAndAPicture) {
   for (const std::string dialect : {"megatron", "olmo", "nemo"}) {
     const Finished finished = ranks("--dialect " + dialect);
