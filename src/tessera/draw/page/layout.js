@@ -214,9 +214,9 @@
     const members = membersOf(kind, rank);
     const heading = element('h3', {}, swatch(index), `${kind.label}: ${counted(members.length, 'rank', 'ranks')}`, element('span', { class: 'quiet' }, `group ${kind.group_of[rank]}`));
     const traffic = kind.traffic ? element('div', {}, `sends ${bytes(kind.traffic.bytes)} a step: ${kind.traffic.what}`) : '';
+    const names = kind.names.filter((name) => name !== kind.label).join(', ');
     return element('div', { class: 'group' }, heading,
-      element('div', { class: 'members' }, ranges(members)), traffic,
-      element('div', { class: 'name' }, kind.names.join(', ')));
+      element('div', { class: 'members' }, ranges(members)), traffic, element('div', { class: 'name' }, names));
   }
 
   function showStory() {
