@@ -47,5 +47,13 @@ inline const Rule kUnevenGather{"uneven all_gather on Gloo",
 inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};
+inline const Rule kSizeOfAnotherType{"size that is no whole number",
+                                     "the peer silently takes it for 1; C++ has no such call"};
+inline const Rule kUnreachableSubMesh{
+    "sub-mesh of axes that lie apart",
+    "the peer fails where no flattened axis happens to hold them all; ours puts them side by side"};
+inline const Rule kGroupsInTheMeshsOrder{
+    "unsorted list of ranks",
+    "the peer sorts groups, so that a rank in a group is not its coordinate; ours keeps the order"};
 
 }  // namespace tessera::golden::rules
