@@ -43,6 +43,21 @@ TEST_F(NemoMesh, FSDP2AsThePageUsesIt) {
   EXPECT_EQ(mesh->get_local_rank("dp_cp").value, 2);
 }
 
+// docs/dialects/nemo.md shows this.
+TEST_F(NemoMesh, TheExampleOfItsPage) {
+  act_as(5, 16);
+  const FSDP2Config config{.sequence_parallel = true};
+  const auto [device_mesh, moe_mesh] = create_device_mesh(
+      config, {.dp_replicate_size = 2, .tp_size = 2, .pp_size = 2, .ep_size = 2}, 16);
+  EXPECT_EQ(device_mesh->to_string(),
+            "DeviceMesh(pp=2, dp_replicate=2, dp_shard=2, cp=1, tp=2) over ranks 0-15");
+  EXPECT_EQ(moe_mesh->to_string(),
+            "DeviceMesh(pp=2, ep_shard=2, ep=2) over ranks 1,3,5,7,9,11,13,15");
+  EXPECT_EQ(ranks_of(*device_mesh, "dp_cp"), to_ranks({1, 3, 5, 7}));
+  EXPECT_EQ(get_submesh(*device_mesh, {"pp", "dp"}).shape(), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(get_fsdp_dp_mesh(*device_mesh).axis_names(), (AxisNames{"dp_replicate", "dp_shard"}));
+}
+
 TEST_F(NemoMesh, DDPHasNone) {
   act_as(0, 8);
   const auto [mesh, moe] = create_device_mesh(DDPConfig{}, {}, 8);
