@@ -55,3 +55,11 @@ fill_peer() {
   quietly "installing Megatron-Core" pip_install "$1" --no-deps megatron-core==0.16.1
 }
 need_peer() { virtual_environment "$cache/peer-megatron" fill_peer; }
+
+# NeMo AutoModel; what it needs beside torch is for models and CUDA, not for its meshes.
+fill_nemo_peer() {
+  fill_torch "$1"
+  quietly "installing what NeMo AutoModel imports" pip_install "$1" numpy packaging
+  quietly "installing NeMo AutoModel" pip_install "$1" --no-deps nemo-automodel==0.7.0
+}
+need_nemo_peer() { virtual_environment "$cache/peer-nemo" fill_nemo_peer; }
