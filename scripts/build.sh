@@ -92,6 +92,7 @@ run_benchmarks() {
   if [[ ${1-} == --peer ]]; then
     need_peer
     need_olmo_peer
+    need_nemo_peer
     configure_torch TESSERA_BENCH=ON
   else
     configure_core TESSERA_BENCH=ON

@@ -62,3 +62,10 @@ fill_olmo_peer() {
   quietly "installing OLMo-core" pip_install "$1" ai2-olmo-core==2.6.0
 }
 need_olmo_peer() { virtual_environment "$cache/peer-olmo" fill_olmo_peer; }
+# NeMo AutoModel; what it needs beside torch is for models and CUDA, not for its meshes.
+fill_nemo_peer() {
+  fill_torch "$1"
+  quietly "installing what NeMo AutoModel imports" pip_install "$1" numpy packaging
+  quietly "installing NeMo AutoModel" pip_install "$1" --no-deps nemo-automodel==0.7.0
+}
+need_nemo_peer() { virtual_environment "$cache/peer-nemo" fill_nemo_peer; }

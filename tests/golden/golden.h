@@ -46,6 +46,7 @@ struct Table {
 };
 
 Table megatron_groups_table();
+Table nemo_mesh_table();
 Table rank_generator_table();
 Table olmo_mesh_table();
 Table olmo_pipeline_table();

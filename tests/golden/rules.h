@@ -64,5 +64,13 @@ inline const Rule kNoStages{"pipeline without stages", "the peer shares out noth
 inline const Rule kSplitPointsOutOfOrder{
     "split points that do not rise from 0 to the number of layers",
     "the peer takes them as they are and builds stages with missing or repeated layers"};
+inline const Rule kSizeOfAnotherType{"size that is no whole number",
+                                     "the peer silently takes it for 1; C++ has no such call"};
+inline const Rule kUnreachableSubMesh{
+    "sub-mesh of axes that lie apart",
+    "the peer fails where no flattened axis happens to hold them all; ours puts them side by side"};
+inline const Rule kGroupsInTheMeshsOrder{
+    "unsorted list of ranks",
+    "the peer sorts groups, so that a rank in a group is not its coordinate; ours keeps the order"};
 
 }  // namespace tessera::golden::rules

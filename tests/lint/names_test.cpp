@@ -70,6 +70,19 @@ TEST(Names, OfOlmosDocumentOfMeshesAreThere) {
                {"PipelineSchedule", "step", "num_microbatches", "schedule_name"}});
 }
 
+TEST(Names, OfNemosDocumentAreThere) {
+  const std::vector<std::string> axes{"ep_shard", "dp_shard_cp", "dp_cp"};  // Texts, no C++ names.
+  check_names({"nemo/mesh_utils",
+               {"src/tessera/dialect/nemo/mesh_utils.h", "src/tessera/plan/nemo.h",
+                "src/tessera/plan/nemo_config.h"},
+               "docs/dialects/nemo.md",
+               axes});
+  for (const std::string& axis : axes) {
+    EXPECT_NE(text_of("src/tessera/plan/nemo.cpp").find('"' + axis + '"'), std::string::npos);
+    EXPECT_TRUE(shows(text_of("docs/dialects/nemo.md"), axis)) << axis;
+  }
+}
+
 TEST(Names, DeclarationsAreFound) {
   EXPECT_TRUE(declares("int64_t get_rank(bool x);", "get_rank"));
   EXPECT_FALSE(declares("int64_t get_rank_of(bool x);", "get_rank"));

@@ -169,6 +169,11 @@ DeviceMesh DeviceMesh::flatten(const std::string& name,
   return {root_, axis->line, axis->group};
 }
 
+std::optional<DeviceMesh> DeviceMesh::flattened(std::string_view name) const {
+  const std::optional<MeshAxis> axis = root_->find(name);
+  return axis ? std::optional(DeviceMesh(root_, axis->line, axis->group)) : std::nullopt;
+}
+
 DeviceMesh DeviceMesh::split(const AxisKey& axis, const AxisSizes& parts,
                              const AxisOptions& options) const {
   const size_t index = index_of(axis);

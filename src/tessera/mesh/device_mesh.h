@@ -86,6 +86,8 @@ class DeviceMesh {
   /// again gives the same.
   DeviceMesh flatten(const std::string& name = "",
                      const std::optional<GroupOptions>& options = std::nullopt) const;
+  /// The flattened axis of this name, wherever in this origin it lies; nothing where there is none.
+  std::optional<DeviceMesh> flattened(std::string_view name) const;
   /// **Collective.** One axis cut into several, the first part slowest; options are for the parts.
   DeviceMesh split(const AxisKey& axis, const AxisSizes& parts,
                    const AxisOptions& options = {}) const;

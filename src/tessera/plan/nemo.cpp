@@ -42,9 +42,10 @@ void check_strategy(const DistributedConfig& config, const ParallelismSizes& siz
   const Unsupported pp{"pp_size", "pipeline parallelism", sizes.pp_size};
   const Unsupported ep{"ep_size", "expert parallelism", sizes.ep_size};
   const char* const strategy = strategy_name(config);
-  TSR_CHECK(std::holds_alternative<FSDP2Config>(config) || sizes.dp_replicate_size.value_or(1) <= 1,
-            "dp_replicate_size ", *sizes.dp_replicate_size, " is for fsdp2 alone, not for ",
-            strategy, "; leave it out, or choose fsdp2");
+  const int64_t replicate = sizes.dp_replicate_size.value_or(1);
+  TSR_CHECK(std::holds_alternative<FSDP2Config>(config) || replicate <= 1, "dp_replicate_size ",
+            replicate, " is for fsdp2 alone, not for ", strategy,
+            "; leave it out, or choose fsdp2");
   if (std::holds_alternative<MegatronFSDPConfig>(config)) check_unsupported(strategy, {pp, ep});
   if (std::holds_alternative<DDPConfig>(config)) {
     check_unsupported(strategy, {{"tp_size", "tensor parallelism", sizes.tp_size},
@@ -76,13 +77,14 @@ void check_backend(const std::string& backend) {
 int64_t data_parallel_size(int64_t num_ranks, const ParallelismSizes& sizes) {
   const AxisSizes others{
       {"tp_size", sizes.tp_size}, {"cp_size", sizes.cp_size}, {"pp_size", sizes.pp_size}};
-  if (sizes.dp_size.value_or(0) <= 0) return divide_world(num_ranks, others);
-  const std::array factors{*sizes.dp_size, sizes.tp_size, sizes.cp_size, sizes.pp_size};
+  const int64_t dp = sizes.dp_size.value_or(0);
+  if (dp <= 0) return divide_world(num_ranks, others);
+  const std::array factors{dp, sizes.tp_size, sizes.cp_size, sizes.pp_size};
   const int64_t product = checked_product(factors, "the product of the parallel sizes");
-  TSR_CHECK(product == num_ranks, "dp_size ", *sizes.dp_size,
+  TSR_CHECK(product == num_ranks, "dp_size ", dp,
             " does not fit: dp_size·tp_size·cp_size·pp_size = ", product, ", but there are ",
             num_ranks, " ranks; leave dp_size out to have it inferred");
-  return *sizes.dp_size;
+  return dp;
 }
 
 int64_t replicate_size(int64_t dp, const ParallelismSizes& sizes) {

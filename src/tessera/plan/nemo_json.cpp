@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kDeepest = 8;  // Levels; a configuration has four.
+
 template <class T, class Wanted>
 concept Is = std::same_as<std::remove_const_t<T>, Wanted>;
 
@@ -134,15 +136,17 @@ Json written(const T& value) {
   }
 }
 
+std::string in_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 /// One value of the document, which knows its place for messages.
 struct Value {
   const Json& json;
   std::string place;
 
   [[noreturn]] void refuse(std::string_view expected) const {
-    throw ConfigError(concat(place, " is ",
-                             json.dump(-1, ' ', false, Json::error_handler_t::replace),
-                             "; expected ", expected));
+    throw ConfigError(concat(place, " is ", in_text(json), "; expected ", expected));
   }
   void check(bool fits, std::string_view expected) const {
     if (!fits) refuse(expected);
@@ -253,8 +257,13 @@ Config read_fields(const Value& value) {
 }
 
 Json parsed(std::string_view text) {
+  const auto watch_depth = [](int depth, Json::parse_event_t, const Json&) {
+    TSR_CHECK(depth <= kDeepest, "the configuration is nested more than ", kDeepest,
+              " levels deep, which none is");
+    return true;
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, watch_depth);
   } catch (const Json::exception& error) {
     throw ConfigError(concat("the configuration is broken JSON: ", error.what()));
   }
@@ -266,7 +275,7 @@ std::string to_json(const DistributedConfig& config) {
   const Json fields = std::visit([](const auto& strategy) { return written(strategy); }, config);
   Json object{{"strategy", strategy_name(config)}};
   object.update(fields);
-  return object.dump();
+  return in_text(object);
 }
 
 DistributedConfig config_from_json(std::string_view json) {
