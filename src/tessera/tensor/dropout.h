@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "tessera/base/random.h"
+#include "tessera/topology/box.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace tessera {
+
+/// `x` with each element zero with probability p, and otherwise divided by 1 - p. Which ones
+/// depends on the key (whose `call` is to differ from step to step) and on the element's global
+/// index alone. Differentiable.
+at::Tensor dropout(const at::Tensor& x, const Box& box, std::span<const int64_t> global_shape,
+                   const RandomKey& key, double p);
+
+}  // namespace tessera
