@@ -17,5 +17,8 @@ namespace tessera {
 /// index alone. Differentiable.
 at::Tensor dropout(const at::Tensor& x, const Box& box, std::span<const int64_t> global_shape,
                    const RandomKey& key, double p);
+/// The same for a shard in several pieces, as local_boxes gives them.
+at::Tensor dropout(const at::Tensor& x, std::span<const Box> pieces,
+                   std::span<const int64_t> global_shape, const RandomKey& key, double p);
 
 }  // namespace tessera
