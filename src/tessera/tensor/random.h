@@ -12,6 +12,9 @@ class Tensor;
 
 namespace tessera {
 
+class DTensor;
+class ShardedFlatTensor;
+
 /// Fills a shard with the values that its elements have in the whole tensor: those of the
 /// distribution under the key and the element's global index. However a tensor is cut, its elements
 /// are the same bit for bit, and nobody makes more than his own. Local; autograd does not see it.
@@ -29,5 +32,10 @@ void init_(const at::Tensor& shard, std::span<const Box> pieces,
 /// The same for runs of the flattened tensor, one after the other in `shard`.
 void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey& key,
            const Distribution& distribution);
+
+/// The same for what this rank holds of a sharded tensor. A Partial one, whose ranks hold terms, is
+/// refused.
+void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
+void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 
 }  // namespace tessera

@@ -4,18 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "tessera/mesh/device_mesh.h"
+#include "tessera/tensor/dtensor.h"
 #include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {
 
 using Shape = std::vector<int64_t>;
-using Placements = std::vector<Placement>;
 
 constexpr int64_t kMebibyte = 1 << 20;
 
@@ -50,15 +48,14 @@ std::vector<Parameter> llama_7b() {
   return all;
 }
 
-at::Tensor initialised(const Parameter& parameter, const DeviceMesh& mesh) {
-  const Shape mesh_shape = mesh.shape();
-  const Coordinate at = *mesh.get_coordinate();
+DTensor initialised(const Parameter& parameter, const DeviceMesh& mesh) {
   const Box box =
-      compute_local_shape_and_global_offset(parameter.shape, mesh_shape, at, parameter.placements);
-  const at::Tensor shard = at::empty(box.shape, at::kBFloat16);
-  init_(shard, local_boxes(parameter.shape, mesh_shape, at, parameter.placements), parameter.shape,
-        {.seed = 1, .name = parameter.name}, Normal{0, 0.02});
-  return shard;
+      compute_local_shape_and_global_offset(parameter.shape, mesh, parameter.placements);
+  const DTensor tensor =
+      DTensor::from_local(at::empty(box.shape, at::kBFloat16), mesh, parameter.placements,
+                          {.shape = parameter.shape, .check = false});
+  init_(tensor, {.seed = 1, .name = parameter.name}, Normal{0, 0.02});
+  return tensor;
 }
 
 /// A line of this process's status, in bytes.
@@ -79,10 +76,10 @@ TEST(InitMemory, OneRankOf64HoldsOneSixtyFourthAndNoFullTensor) {
   const int64_t before = status("VmRSS:");
   int64_t total = 0;
   int64_t mine = 0;
-  std::vector<at::Tensor> model;
+  std::vector<DTensor> model;
   for (const Parameter& parameter : llama_7b()) {
     model.push_back(initialised(parameter, mesh));
-    mine += static_cast<int64_t>(model.back().nbytes());
+    mine += static_cast<int64_t>(model.back().to_local().nbytes());
     total += 2 * Box{parameter.shape, {}}.numel();
   }
   const int64_t peak = status("VmHWM:") - before;
