@@ -2,6 +2,7 @@
 // of one process.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,7 @@ namespace {
 using Shape = std::vector<int64_t>;
 using testkit::run_ranks;
 
-const Shape kShape{7, 10};
+const Shape kShape{5, 10};  // Over four ranks: 2, 2, 1 and no rows.
 const RandomKey kKey{.seed = 3, .name = "layers.1.w2"};
 
 at::Tensor whole(const Distribution& distribution) {
@@ -67,9 +68,21 @@ void check_flat(const World& world) {
   RANK_EXPECT(tensor.gather().equal(whole(Normal{})));
 }
 
+// The gradient of a sharded dropout is zero where the value is, and scaled alike.
+void check_gradient(const DeviceMesh& mesh) {
+  const Box box = compute_local_shape_and_global_offset(kShape, mesh, Placements{Shard{1}});
+  const at::Tensor local = at::ones(box.shape).set_requires_grad(true);
+  const DTensor x = DTensor::from_local(local, mesh, {Shard{1}}, {.shape = kShape});
+  const at::Tensor y = dropout(x, kKey, 0.3).to_local();
+  y.sum().backward();
+  RANK_EXPECT(local.grad().equal(y.detach())) << local.grad();
+}
+
 TEST(RandomOnRanks, TwoRanksHaveTheValuesOfOneProcess) {
   run_ranks(2, [](World& world) {
-    check_mesh(DeviceMesh(world, Layout::row_major({{"dp", 2}})));
+    const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}}));
+    check_mesh(mesh);
+    check_gradient(mesh);
     check_flat(world);
   });
 }

@@ -1,7 +1,6 @@
 #include "tessera/base/random.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -129,7 +128,7 @@ template <class T>
 void Sampler::fill_batches(int64_t first, std::span<T> out) const {
   TSR_CHECK(first >= 0, "element ", first, " does not exist; elements count from 0");
   checked_add(first, static_cast<int64_t>(out.size()), "the last element");
-  std::array<double, kRandomBatch> buffer;
+  RandomBuffer<double> buffer;
   for (size_t done = 0; done < out.size(); done += kRandomBatch) {
     const std::span units(buffer.data(), std::min(kRandomBatch, out.size() - done));
     T* const begin = out.data() + done;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/tensor/dtensor.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -92,6 +93,16 @@ TEST(InitErrors, NameTheValueTheRuleAndTheFix) {
   EXPECT_EQ(refusal(at::empty({2, 3}), {{2, 3}, {3, 0}}),
             "box (2,3)@(3,0) does not lie in a tensor of shape (4,3); give boxes with elements, "
             "within it");
+}
+
+TEST(InitErrors, APartialTensorHasNoInitialValue) {
+  const World world = World::fake({0}, 2);
+  const DeviceMesh mesh(world, Layout::row_major({{"tp", 2}}));
+  const DTensor terms =
+      DTensor::from_local(at::empty({4}), mesh, {Partial{}}, {.shape = Shape{4}, .check = false});
+  EXPECT_EQ(message_of<ConfigError>([&] { init_(terms, kKey, Normal{}); }),
+            "the initial value of DTensor((4) Float, P(sum)) on DeviceMesh(tp=2) over ranks 0,1 "
+            "would be that of its terms; redistribute it to R or a shard first");
 }
 
 TEST(InitErrors, RunsMustExistAndFit) {

@@ -3,8 +3,6 @@
 // multiply-adds, so that all of them round alike.
 #include "tessera/base/internal/random_kernels.h"
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 
@@ -21,7 +19,7 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kOne = std::bit_cast<uint64_t>(1.0);
-using Words = std::array<uint32_t, 2 * kRandomBatch + 4>;
+using Words = RandomBuffer<uint32_t, 2 * kRandomBatch + 4>;
 
 constexpr uint32_t low_half(uint64_t value) {
   return static_cast<uint32_t>(value);
@@ -119,9 +117,9 @@ void units_of_52_bits(const RandomStream& stream, uint64_t first, std::span<doub
 
 // One value in seven lies in the tails, whose formula is dear: those are collected and done apart.
 void normal_quantiles(const NormalParts& parts, std::span<double> values) {
-  std::array<double, kRandomBatch> middle;
-  std::array<double, kRandomBatch> tail;
-  std::array<size_t, kRandomBatch> place;
+  RandomBuffer<double> middle;
+  RandomBuffer<double> tail;
+  RandomBuffer<size_t> place;
   all_central(parts, values.size(), values.data(), middle.data(), tail.data());
   size_t count = 0;
   for (size_t i = 0; i < values.size(); ++i) {  // Without a branch: it could not be predicted.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +12,10 @@ namespace tessera {
 
 /// The most values that the functions below take at once: their buffers stay in the nearest cache.
 inline constexpr size_t kRandomBatch = 256;
+
+/// A buffer for that many, which no vector straddles.
+template <class T, size_t size = kRandomBatch>
+struct alignas(64) RandomBuffer : std::array<T, size> {};
 
 /// The probabilities of the elements from `first` on, strictly between 0 and 1 and never rounded:
 /// odd multiples of 2^-33, a word each.
