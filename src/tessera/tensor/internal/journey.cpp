@@ -95,104 +95,108 @@ void reduce(const Party& party, const Group& group) {
   for (size_t i = 0; i < party.size(); ++i) party[i]->arrive(results[i]);
 }
 
-// A row for each rank: its pieces of all tensors, each in the room that the largest piece needs.
-class ReduceScatter {
- public:
-  explicit ReduceScatter(const Party& party) : party_(party) {
+// For each rank a row: its pieces of all tensors, each in the room that the largest piece needs.
+struct Rows {
+  Rows(const Party& party, Pieces (Traveller::*pieces_of)() const) {
     for (const Traveller* traveller : party) {
-      pieces_.push_back(traveller->gained());
-      rooms_.push_back(numel_of(pieces_.back().shape_of(traveller->local.sizes(), 0)));
-      row_ += rooms_.back();
+      pieces.push_back((traveller->*pieces_of)());
+      rooms.push_back(numel_of(pieces.back().shape_of(traveller->local.sizes(), 0)));
+      size += rooms.back();
     }
   }
 
+  // Whether a contiguous tensor that goes alone is its rows already.
+  bool are_whole(const Party& party) const {
+    return party.size() == 1 && pieces[0].are_blocks_of(party[0]->local.sizes());
+  }
+
+  std::vector<Pieces> pieces;
+  std::vector<int64_t> rooms;
+  int64_t size = 0;
+};
+
+class ReduceScatter {
+ public:
+  explicit ReduceScatter(const Party& party) : party_(party), rows_(party, &Traveller::gained) {}
+
   void run(const Group& group) {
     at::Tensor mine = buffer_for(party_, 0);
-    if (row_ > 0) mine = reduce_scatter(rows(), group, party_[0]->step().op).wait().view({-1});
+    if (rows_.size > 0) {
+      mine = reduce_scatter(outgoing(), group, party_[0]->step().op).wait().view({-1});
+    }
     int64_t at = 0;
     for (size_t i = 0; i < party_.size(); ++i) {
       Traveller& traveller = *party_[i];
-      traveller.arrive(
-          part(mine, at, pieces_[i].shape_of(traveller.local.sizes(), traveller.rank())));
-      at += rooms_[i];
+      const auto shape = rows_.pieces[i].shape_of(traveller.local.sizes(), traveller.rank());
+      traveller.arrive(part(mine, at, shape));
+      at += rows_.rooms[i];
     }
   }
 
  private:
-  at::Tensor rows() const {
+  at::Tensor outgoing() const {
     const int64_t num_ranks = party_[0]->num_ranks();
-    const at::Tensor& first = party_[0]->local;
-    if (party_.size() == 1 && pieces_[0].are_blocks_of(first.sizes())) {
-      return first.contiguous().view({num_ranks, -1});
-    }
-    at::Tensor rows = buffer_for(party_, num_ranks * row_).zero_();  // Padding is added up, too.
+    if (rows_.are_whole(party_)) return party_[0]->local.contiguous().view({num_ranks, -1});
+    at::Tensor rows =
+        buffer_for(party_, num_ranks * rows_.size).zero_();  // Padding is summed, too.
     int64_t at = 0;
     for (int64_t rank = 0; rank < num_ranks; ++rank) {
       for (size_t i = 0; i < party_.size(); ++i) {
         const at::Tensor& local = party_[i]->local;
-        pieces_[i].copy_out(local, rank, part(rows, at, pieces_[i].shape_of(local.sizes(), rank)));
-        at += rooms_[i];
+        const auto shape = rows_.pieces[i].shape_of(local.sizes(), rank);
+        rows_.pieces[i].copy_out(local, rank, part(rows, at, shape));
+        at += rows_.rooms[i];
       }
     }
-    return rows.view({num_ranks, row_});
+    return rows.view({num_ranks, rows_.size});
   }
 
   const Party& party_;
-  std::vector<Pieces> pieces_;
-  std::vector<int64_t> rooms_;
-  int64_t row_ = 0;
+  Rows rows_;
 };
 
-// A row of every rank: its pieces of all tensors, each in the room that the largest piece needs.
 class Gather {
  public:
-  explicit Gather(const Party& party) : party_(party) {
-    for (const Traveller* traveller : party) {
-      pieces_.push_back(traveller->given_up());
-      rooms_.push_back(numel_of(pieces_.back().shape_of(traveller->local.sizes(), 0)));
-      row_ += rooms_.back();
-    }
-  }
+  explicit Gather(const Party& party) : party_(party), rows_(party, &Traveller::given_up) {}
 
   void run(const Group& group) {
-    const at::Tensor all = all_gather(row(), group).wait();
+    const at::Tensor all = all_gather(outgoing(), group).wait();
     int64_t at = 0;
     for (size_t i = 0; i < party_.size(); ++i) {
       party_[i]->arrive(whole(i, all, at));
-      at += rooms_[i];
+      at += rows_.rooms[i];
     }
   }
 
  private:
-  at::Tensor row() const {
-    if (party_.size() == 1 && party_[0]->local.numel() == row_) {
+  at::Tensor outgoing() const {
+    if (party_.size() == 1 && party_[0]->local.numel() == rows_.size) {
       return party_[0]->local.contiguous().view({-1});
     }
-    at::Tensor row = buffer_for(party_, row_);
+    at::Tensor row = buffer_for(party_, rows_.size);
     int64_t at = 0;
     for (size_t i = 0; i < party_.size(); ++i) {
       part(row, at, party_[i]->local.sizes().vec()).copy_(party_[i]->local);
-      at += rooms_[i];
+      at += rows_.rooms[i];
     }
     return row;
   }
 
   at::Tensor whole(size_t i, const at::Tensor& all, int64_t at) const {
     const at::Tensor& local = party_[i]->local;
-    const std::vector<int64_t> shape = pieces_[i].whole_shape(local.sizes());
-    if (party_.size() == 1 && pieces_[i].are_blocks_of(local.sizes())) return all.view(shape);
+    const Pieces& pieces = rows_.pieces[i];
+    const std::vector<int64_t> shape = pieces.whole_shape(local.sizes());
+    if (rows_.are_whole(party_)) return all.view(shape);
     at::Tensor whole = local.new_empty(shape);
     for (int64_t rank = 0; rank < party_[i]->num_ranks(); ++rank) {
-      const auto piece = pieces_[i].shape_of(local.sizes(), rank);
-      pieces_[i].copy_in(whole, rank, part(all, rank * row_ + at, piece));
+      const auto piece = pieces.shape_of(local.sizes(), rank);
+      pieces.copy_in(whole, rank, part(all, rank * rows_.size + at, piece));
     }
     return whole;
   }
 
   const Party& party_;
-  std::vector<Pieces> pieces_;
-  std::vector<int64_t> rooms_;
-  int64_t row_ = 0;
+  Rows rows_;
 };
 
 // To each rank its new pieces of all tensors; from each rank its old ones.

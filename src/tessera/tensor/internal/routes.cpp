@@ -33,7 +33,7 @@ struct Trip {
 
 class Travel : public torch::autograd::Function<Travel> {
  public:
-  static Tensors forward(torch::autograd::AutogradContext* context, const Tensors& /*inputs*/,
+  static Tensors forward(torch::autograd::AutogradContext* context, at::TensorList /*inputs*/,
                          const Trip& trip) {
     context->saved_data["routes"] =
         c10::IValue::make_capsule(c10::make_intrusive<RoutesBack>(trip.back));
@@ -62,7 +62,7 @@ Tensors travel_with_gradients(const Trip& trip) {
     differentiable |= journey.local.requires_grad();
   }
   if (!differentiable || !at::GradMode::is_enabled()) return travel(trip.journeys);
-  return Travel::apply(inputs, trip);
+  return Travel::apply(at::TensorList(inputs), trip);
 }
 
 }  // namespace
