@@ -94,7 +94,8 @@ class Answers {
   }
 
   void add(const DeviceMeshes& meshes) {
-    const auto& [device, moe] = meshes;
+    const std::optional<DeviceMesh>& device = meshes.first;
+    const std::optional<DeviceMesh>& moe = meshes.second;
     has_moe_ = has_moe_ || moe;
     if (device && !device->is_member()) return;
     sizes_ = sizes_answer(meshes);
@@ -106,12 +107,8 @@ class Answers {
     for (auto& [name, answer] : flattened_) {
       if (const auto line = device->flattened(name)) answer.add(*line);
     }
-    for (auto& [name, answer] : flat_) {
-      ask(answer, [&] { return nemo::get_flat_mesh(*device, name); });
-    }
-    for (auto& [name, answer] : sub_) {
-      ask(answer, [&] { return submesh(*device, name); });
-    }
+    for (auto& [name, answer] : flat_) ask(answer, nemo::get_flat_mesh, *device, name);
+    for (auto& [name, answer] : sub_) ask(answer, submesh, *device, name);
   }
 
   Json json() const {
@@ -139,9 +136,11 @@ class Answers {
     }
   }
 
-  static void ask(MeshAnswer& answer, const std::function<DeviceMesh()>& body) {
+  using Helper = DeviceMesh(const DeviceMesh& mesh, const std::string& name);
+  static void ask(MeshAnswer& answer, Helper& helper, const DeviceMesh& mesh,
+                  const std::string& name) {
     try {
-      answer.add(body());
+      answer.add(helper(mesh, name));
     } catch (const ConfigError&) {
       answer.add_refusal();
     }
