@@ -157,6 +157,7 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect nemo --world 8 --ep-size 3", "ep_size 3 does not divide"},
       {"--dialect nemo --world 8 --moe-mesh now", "choose document or today"},
       {"--dialect nemo --world 8 --tp-size two", "--tp-size 'two' is not a whole number"},
+      {"--dialect nemo --world 8 --dp 2", "--dp is no flag of nemo; there it is --dp-size"},
       {"--dialect olmo --world 8 --dp 2", "it is world / (tp·cp·pp)"},
       {"--world 8 --tp 2 --tensor-model-parallel-size 2", "is given twice; give it once"},
       {"--dialect olmo --tp 2", "--world is missing"},
