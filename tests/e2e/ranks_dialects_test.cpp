@@ -1,6 +1,7 @@
 // `tessera ranks` in the words of each dialect, and from one to another.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -112,6 +113,14 @@ TEST(RanksDialects, PrintedFlagsGiveTheSameGroups) {
   const json theirs = ranks_json(flags);
   for (const char* kind : {"dp", "tp", "cp", "pp", "dp_replicate", "dp_shard"}) {
     EXPECT_EQ(groups_of(ours, kind), groups_of(theirs, kind)) << kind;
+  }
+}
+
+TEST(RanksDialects, TranslatesLargeWorldsAtOnce) {
+  for (const char* sizes : {"", "--tp 8 --pp 8 --cp 2 --ep 8"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(ranks(std::string("--world 65536 --to nemo ") + sizes).code, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << sizes;
   }
 }
 
