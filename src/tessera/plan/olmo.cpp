@@ -5,6 +5,7 @@
 namespace tessera {
 namespace {
 
+using olmo::DataParallelConfig;
 using olmo::DataParallelType;
 using olmo::WorldMeshConfig;
 
@@ -37,22 +38,21 @@ void check_data_parallel(const WorldMeshConfig& config) {
             "other kinds of parallelism were configured without data parallelism; give dp, too");
 }
 
-void check_expert_parallel(const WorldMeshConfig& config, const RemainingRanks& remaining) {
+void check_expert_parallel(const WorldMeshConfig& config, DataParallelType type,
+                           const RemainingRanks& remaining) {
   if (!config.ep) return;
   remaining.check_degree("ExpertParallelConfig", config.ep->degree);
   TSR_CHECK(!config.tp, "expert parallelism (degree ", config.ep->degree,
             ") and tensor parallelism (degree ", config.tp->degree,
             ") exclude each other; leave one of them out");
-  TSR_CHECK(config.dp->name == DataParallelType::hsdp, "expert parallelism (degree ",
-            config.ep->degree, ") needs HSDP, not ", config.dp->name,
-            "; set the data parallel type to hsdp");
+  TSR_CHECK(type == DataParallelType::hsdp, "expert parallelism (degree ", config.ep->degree,
+            ") needs HSDP, not ", type, "; set the data parallel type to hsdp");
 }
 
-AxisSizes data_parallel_axes(const WorldMeshConfig& config, int64_t ranks, int64_t num_nodes) {
-  if (!config.dp || config.dp->name != DataParallelType::hsdp) {
-    return {{"dp", ranks}};
-  }
-  const auto [replicas, shards] = config.dp->get_replicate_and_shard_degree(ranks, num_nodes);
+AxisSizes data_parallel_axes(const DataParallelConfig& dp, const WorldMeshConfig& config,
+                             int64_t ranks, int64_t num_nodes) {
+  if (dp.name != DataParallelType::hsdp) return {{"dp", ranks}};
+  const auto [replicas, shards] = dp.get_replicate_and_shard_degree(ranks, num_nodes);
   TSR_CHECK(!config.ep || config.ep->degree == shards, "ExpertParallelConfig.degree is ",
             config.ep->degree, ", but HSDP shards over ", shards,
             " ranks, which hold the experts, too; choose that degree, or set shard_degree");
@@ -62,12 +62,13 @@ AxisSizes data_parallel_axes(const WorldMeshConfig& config, int64_t ranks, int64
 Layout world_layout(int64_t world, const WorldMeshConfig& config, int64_t num_nodes) {
   TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
   check_data_parallel(config);
+  const DataParallelConfig dp = config.dp.value_or(DataParallelConfig{});
   RemainingRanks remaining(world);
   remaining.take("PipelineParallelConfig", config.pp);
   remaining.take("ContextParallelConfig", config.cp);
   remaining.take("TensorParallelConfig", config.tp);
-  check_expert_parallel(config, remaining);
-  AxisSizes axes = data_parallel_axes(config, remaining.count(), num_nodes);
+  check_expert_parallel(config, dp.name, remaining);
+  AxisSizes axes = data_parallel_axes(dp, config, remaining.count(), num_nodes);
   if (config.pp) axes.insert(axes.begin(), {"pp", config.pp->degree});
   if (config.cp) axes.push_back({"cp", config.cp->degree});
   if (config.tp) axes.push_back({"tp", config.tp->degree});

@@ -10,82 +10,55 @@
 namespace tessera::olmo {
 namespace {
 
-template <class Enum>
-struct EnumText {
-  Enum value;
-  const char* text;
-};
-
-/// What the values of an enumeration are called, and their texts.
+/// What the values of an enumeration are called, and their texts in its order.
 template <class Enum>
 struct Texts;
 
 template <>
 struct Texts<DataParallelType> {
   static constexpr const char* kKind = "data parallel type";
-  static constexpr std::array kAll{EnumText{DataParallelType::fsdp, "fsdp"},
-                                   EnumText{DataParallelType::hsdp, "hsdp"},
-                                   EnumText{DataParallelType::ddp, "ddp"}};
+  static constexpr std::array kAll{"fsdp", "hsdp", "ddp"};
 };
 
 template <>
 struct Texts<DType> {
   static constexpr const char* kKind = "dtype";
-  static constexpr std::array kAll{
-      EnumText{DType::float32, "float32"}, EnumText{DType::bfloat16, "bfloat16"},
-      EnumText{DType::float16, "float16"}, EnumText{DType::float8_e4m3fn, "float8_e4m3fn"},
-      EnumText{DType::float8_e5m2, "float8_e5m2"}};
+  static constexpr std::array kAll{"float32", "bfloat16", "float16", "float8_e4m3fn",
+                                   "float8_e5m2"};
 };
 
 template <>
 struct Texts<MeshDimName> {
   static constexpr const char* kKind = "mesh dimension";
-  static constexpr std::array kAll{EnumText{MeshDimName::dp, "dp"},
-                                   EnumText{MeshDimName::dp_replicate, "dp_replicate"},
-                                   EnumText{MeshDimName::dp_shard, "dp_shard"},
-                                   EnumText{MeshDimName::tp, "tp"},
-                                   EnumText{MeshDimName::cp, "cp"},
-                                   EnumText{MeshDimName::pp, "pp"},
-                                   EnumText{MeshDimName::ep, "ep"},
-                                   EnumText{MeshDimName::ep_replicate, "ep_replicate"},
-                                   EnumText{MeshDimName::ep_shard, "ep_shard"},
-                                   EnumText{MeshDimName::dp_ep, "dp_ep"},
-                                   EnumText{MeshDimName::dp_cp, "dp_cp"}};
+  static constexpr std::array kAll{"dp", "dp_replicate", "dp_shard", "tp",    "cp",   "pp",
+                                   "ep", "ep_replicate", "ep_shard", "dp_ep", "dp_cp"};
 };
 
 template <>
 struct Texts<DPMeshDimName> {
   static constexpr const char* kKind = "data parallel mesh dimension";
-  static constexpr std::array kAll{EnumText{DPMeshDimName::replicate, "dp_replicate"},
-                                   EnumText{DPMeshDimName::shard, "dp_shard"}};
+  static constexpr std::array kAll{"dp_replicate", "dp_shard"};
 };
 
 template <>
 struct Texts<PipelineScheduleType> {
   static constexpr const char* kKind = "pipeline schedule";
   static constexpr std::array kAll{
-      EnumText{PipelineScheduleType::single_1F1B, "1F1B"},
-      EnumText{PipelineScheduleType::gpipe, "GPipe"},
-      EnumText{PipelineScheduleType::interleaved_1F1B, "Interleaved1F1B"},
-      EnumText{PipelineScheduleType::looped_bfs, "LoopedBFS"},
-      EnumText{PipelineScheduleType::interleaved_zero_bubble, "InterleavedZeroBubble"},
-      EnumText{PipelineScheduleType::zbv_zero_bubble, "ZBVZeroBubble"}};
+      "1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble"};
 };
 
 template <>
 struct Texts<PipelineSplitStyle> {
   static constexpr const char* kKind = "pipeline split style";
-  static constexpr std::array kAll{EnumText{PipelineSplitStyle::loop, "loop"},
-                                   EnumText{PipelineSplitStyle::v, "v"}};
+  static constexpr std::array kAll{"loop", "v"};
 };
 
 template <class Enum>
 const char* text_of(Enum value) {
-  const auto& all = Texts<Enum>::kAll;
-  const auto at = std::ranges::find(all, value, &EnumText<Enum>::value);
-  TSR_CHECK(at != all.end(), static_cast<int>(value), " is no ", Texts<Enum>::kKind,
+  const auto index = static_cast<size_t>(value);
+  TSR_CHECK(index < Texts<Enum>::kAll.size(), index, " is no ", Texts<Enum>::kKind,
             "; use the named values");
-  return at->text;
+  return Texts<Enum>::kAll[index];
 }
 
 void check_divides(const char* field, int64_t degree, int64_t dp_world_size) {
@@ -119,11 +92,11 @@ const char* to_string(PipelineSplitStyle style) {
 
 template <class Enum>
 Enum from_string(std::string_view text) {
-  std::vector<std::string> known;
-  for (const auto& entry : Texts<Enum>::kAll) {
-    if (entry.text == text) return entry.value;
-    known.emplace_back(entry.text);
-  }
+  const auto& all = Texts<Enum>::kAll;
+  const auto at =
+      std::ranges::find(all, text, [](const char* one) { return std::string_view(one); });
+  if (at != all.end()) return static_cast<Enum>(at - all.begin());
+  const std::vector<std::string> known(all.begin(), all.end());
   throw ConfigError(concat("'", text, "' is no ", Texts<Enum>::kKind, "; choose ",
                            join(known, ", "), did_you_mean(text, known)));
 }

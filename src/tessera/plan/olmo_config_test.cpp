@@ -23,14 +23,35 @@ void round_trip(const std::vector<std::pair<Enum, std::string>>& all) {
 }
 
 TEST(OlmoConfig, ValuesHaveThePagesTexts) {
-  round_trip<DataParallelType>({{DataParallelType::fsdp, "fsdp"}, {DataParallelType::ddp, "ddp"}});
-  round_trip<DType>({{DType::float32, "float32"}, {DType::float8_e5m2, "float8_e5m2"}});
-  round_trip<MeshDimName>({{MeshDimName::dp, "dp"}, {MeshDimName::dp_cp, "dp_cp"}});
+  using Dim = MeshDimName;
+  using Schedule = PipelineScheduleType;
+  round_trip<DataParallelType>({{DataParallelType::fsdp, "fsdp"},
+                                {DataParallelType::hsdp, "hsdp"},
+                                {DataParallelType::ddp, "ddp"}});
+  round_trip<DType>({{DType::float32, "float32"},
+                     {DType::bfloat16, "bfloat16"},
+                     {DType::float16, "float16"},
+                     {DType::float8_e4m3fn, "float8_e4m3fn"},
+                     {DType::float8_e5m2, "float8_e5m2"}});
+  round_trip<Dim>({{Dim::dp, "dp"},
+                   {Dim::dp_replicate, "dp_replicate"},
+                   {Dim::dp_shard, "dp_shard"},
+                   {Dim::tp, "tp"},
+                   {Dim::cp, "cp"},
+                   {Dim::pp, "pp"},
+                   {Dim::ep, "ep"},
+                   {Dim::ep_replicate, "ep_replicate"},
+                   {Dim::ep_shard, "ep_shard"},
+                   {Dim::dp_ep, "dp_ep"},
+                   {Dim::dp_cp, "dp_cp"}});
   round_trip<DPMeshDimName>(
       {{DPMeshDimName::replicate, "dp_replicate"}, {DPMeshDimName::shard, "dp_shard"}});
-  round_trip<PipelineScheduleType>({{PipelineScheduleType::single_1F1B, "1F1B"},
-                                    {PipelineScheduleType::gpipe, "GPipe"},
-                                    {PipelineScheduleType::zbv_zero_bubble, "ZBVZeroBubble"}});
+  round_trip<Schedule>({{Schedule::single_1F1B, "1F1B"},
+                        {Schedule::gpipe, "GPipe"},
+                        {Schedule::interleaved_1F1B, "Interleaved1F1B"},
+                        {Schedule::looped_bfs, "LoopedBFS"},
+                        {Schedule::interleaved_zero_bubble, "InterleavedZeroBubble"},
+                        {Schedule::zbv_zero_bubble, "ZBVZeroBubble"}});
   round_trip<PipelineSplitStyle>(
       {{PipelineSplitStyle::loop, "loop"}, {PipelineSplitStyle::v, "v"}});
 }
