@@ -42,12 +42,17 @@ void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
       }
     }
   }
-  if (!known.insert("--dp").second) return;
+}
+
+// Not in the help either: people try it.
+void refuse_dp(CLI::App& app, const Dialect& dialect) {
+  const auto flag = std::ranges::find(dialect.flags, "dp", &DialectFlag::meaning);
+  const std::string message =
+      flag == dialect.flags.end()
+          ? "--dp is not given but follows: it is world / (tp·cp·pp)"
+          : concat("--dp is no flag of ", dialect.name, "; there it is ", flag->name);
   app.add_option_function<std::string>(
-         "--dp",
-         [](const std::string&) {
-           throw ConfigError("--dp is not given but follows: it is world / (tp·cp·pp)");
-         })
+         "--dp", [message](const std::string&) { throw ConfigError(message); })
       ->group("");
 }
 
@@ -97,6 +102,7 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
   add_own_flags(app, dialect, flags.layout);
   add_foreign_flags(app, dialect, flags.layout);
+  refuse_dp(app, dialect);
   add_page_flags(app, flags);
   app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
                     ".\nThe data-parallel size is what remains: world / (tp·cp·pp).\n",

@@ -1,6 +1,7 @@
 // `tessera ranks` in the words of each dialect, and from one to another.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -115,6 +116,14 @@ TEST(RanksDialects, PrintedFlagsGiveTheSameGroups) {
   }
 }
 
+TEST(RanksDialects, TranslatesLargeWorldsAtOnce) {
+  for (const char* sizes : {"", "--tp 8 --pp 8 --cp 2 --ep 8"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(ranks(std::string("--world 65536 --to nemo ") + sizes).code, 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << sizes;
+  }
+}
+
 TEST(RanksDialects, SaysWhyWhatCannotBeSaid) {
   const Finished order = ranks("--world 8 --tp 2 --order dp-tp-cp-ep-pp --to olmo");
   EXPECT_EQ(order.code, 1) << "as diff does";
@@ -157,6 +166,7 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect nemo --world 8 --ep-size 3", "ep_size 3 does not divide"},
       {"--dialect nemo --world 8 --moe-mesh now", "choose document or today"},
       {"--dialect nemo --world 8 --tp-size two", "--tp-size 'two' is not a whole number"},
+      {"--dialect nemo --world 8 --dp 2", "--dp is no flag of nemo; there it is --dp-size"},
       {"--dialect olmo --world 8 --dp 2", "it is world / (tp·cp·pp)"},
       {"--world 8 --tp 2 --tensor-model-parallel-size 2", "is given twice; give it once"},
       {"--dialect olmo --tp 2", "--world is missing"},

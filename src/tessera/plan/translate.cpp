@@ -9,21 +9,21 @@ namespace {
 
 constexpr int64_t kLargestWorld = 65'536;
 
-RankGroup sorted_group(const GroupSpec* spec, GlobalRank rank) {
-  RankGroup group{rank};
-  if (spec != nullptr) group = spec->groups.group_of(rank).value_or(group);
+RankGroup sorted(RankGroup group) {
   std::ranges::sort(group);
   return group;
 }
 
+// Every group of the one is looked at once, so that the cost is that of the world.
 std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from,
                                               const DialectPlan& to) {
   const GroupSpec* const ours = from.find(role);
   const GroupSpec* const theirs = to.find(role);
-  for (GlobalRank rank{0}; rank.value < from.plan.world(); ++rank.value) {
-    RankGroup a = sorted_group(ours, rank);
-    if (a.front() != rank) continue;  // Its group was looked at already.
-    RankGroup b = sorted_group(theirs, rank);
+  const int64_t count = ours == nullptr ? from.plan.world() : ours->groups.count();
+  for (int64_t i = 0; i < count; ++i) {
+    RankGroup a = ours == nullptr ? RankGroup{{i}} : sorted(ours->groups.group(i));
+    RankGroup b{a.front()};
+    if (theirs != nullptr) b = sorted(theirs->groups.group_of(a.front()).value_or(b));
     if (a != b) return LayoutDifference{to_string(role), std::move(a), std::move(b)};
   }
   return std::nullopt;
