@@ -167,23 +167,23 @@ TEST(ShardedFlat, NoSecondCopyStaysAlive) {
   run_ranks(2, [](World& world) {
     const testkit::LiveMemory& memory = testkit::LiveMemory::watch();
     constexpr int64_t kNumel = 1 << 20;
-    constexpr int64_t kBytes = kNumel * 4;
     constexpr int64_t kSlack = 4096;
+    const int64_t before = memory.bytes();
+    const auto lives = [&](int64_t numel) { return memory.settles_at(before + 4 * numel, kSlack); };
     for (const bool even : {true, false}) {
       const ShardingSpec spec = even ? ShardingSpec::even({kNumel}, 2)
                                      : ShardingSpec({kNumel}, {{{5, kNumel}}, {{0, 5}}});
       auto tensor = ShardedFlatTensor::shard(at::ones({kNumel}), world.group(),
                                              {.sharding_spec = spec, .requires_grad = true});
-      const int64_t sharded = memory.bytes();
+      const int64_t mine = tensor.sharded_numel();
       std::vector<at::Tensor> holders;
       for (int round = 0; round < 3; ++round) {
         tensor.unshard_();
         holders.push_back(tensor.tensor());
-        const int64_t grown = memory.bytes() - sharded;
-        RANK_EXPECT(kBytes <= grown && grown <= kBytes + kSlack) << grown;
+        RANK_EXPECT(lives(mine + kNumel)) << memory.bytes() - before;
         const at::Tensor loss = tensor.tensor().square().sum();  // Saves the whole for backward.
         tensor.reshard_();
-        RANK_EXPECT(memory.bytes() - sharded <= kSlack) << memory.bytes() - sharded;
+        RANK_EXPECT(lives(mine)) << memory.bytes() - before;
         EXPECT_THROW((void)holders[0].sum(), c10::Error) << "given back";
         tensor.unshard_();
         loss.backward();
@@ -192,7 +192,7 @@ TEST(ShardedFlat, NoSecondCopyStaysAlive) {
         tensor.reshard_();
         tensor.set_sharded_grad({});
       }
-      RANK_EXPECT(memory.bytes() - sharded <= kSlack) << memory.bytes() - sharded;
+      RANK_EXPECT(lives(mine)) << memory.bytes() - before;
     }
   });
 }

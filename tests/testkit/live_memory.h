@@ -4,7 +4,9 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace tessera::testkit {
 
@@ -18,6 +20,17 @@ class LiveMemory final : public c10::Allocator {
   }
 
   int64_t bytes() const { return bytes_; }
+
+  /// Waits until `bytes` live, and at most `slack` more; false where that does not come. An
+  /// engine's thread lets go of an operation's tensors a moment after it has ended.
+  bool settles_at(int64_t bytes, int64_t slack) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (bytes_ < bytes || bytes_ > bytes + slack) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
 
   c10::DataPtr allocate(size_t size) override {
     auto* const block = new Block{base_->allocate(size), static_cast<int64_t>(size)};

@@ -13,18 +13,8 @@
 
 namespace tessera::testkit {
 
-/// How many random inputs a property is tried with: as RC_PARAMS says (max_success=…), or `usual`.
-inline int64_t num_cases(int64_t usual) {
-  const char* const parameters = std::getenv("RC_PARAMS");
-  for (const std::string_view word : split(parameters == nullptr ? "" : parameters, ' ')) {
-    if (!word.starts_with("max_success=")) continue;
-    return to_integer(word.substr(std::string_view("max_success=").size())).value_or(usual);
-  }
-  return usual;
-}
-
-/// Calls `body` with random inputs, the same on every rank: rank 0 draws the seed. TESSERA_SEED
-/// repeats what a failure printed.
+/// Calls `body` with random inputs, the same on every rank: rank 0 draws the seed. `usual` of them,
+/// ten times as many with TESSERA_SOAK. TESSERA_SEED repeats what a failure printed.
 template <class Input>
 void for_random_inputs(const World& world, int64_t usual, const std::function<Input()>& draw,
                        const std::function<void(const Input&)>& body) {
@@ -32,7 +22,8 @@ void for_random_inputs(const World& world, int64_t usual, const std::function<In
   const uint64_t own =
       fixed == nullptr ? std::random_device{}() : std::strtoull(fixed, nullptr, 10);
   const auto seed = broadcast_object(own, GroupRank{0}, world.group());
-  for (int64_t i = 0; i < num_cases(usual); ++i) {
+  const int64_t count = std::getenv("TESSERA_SOAK") == nullptr ? usual : 10 * usual;
+  for (int64_t i = 0; i < count; ++i) {
     const auto number = seed + static_cast<uint64_t>(i);
     const ::testing::ScopedTrace trace(__FILE__, __LINE__, concat("TESSERA_SEED=", number));
     body(rc::gen::exec(draw)(rc::Random(number), rc::kNominalSize).value());
