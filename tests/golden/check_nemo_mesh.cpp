@@ -193,7 +193,7 @@ Outcome check_mesh(const Json& test_case) {
   }
   const Rule* rule = nullptr;
   if (take_the_meshs_order(expected)) rule = &rules::kGroupsInTheMeshsOrder;
-  if (take_submeshes(expected, world_of(input))) rule = &rules::kUnreachableSubMesh;
+  if (take_submeshes(expected, world_of(input))) rule = &rules::kAxesApart;
   return {expected, got, rule};
 }
 

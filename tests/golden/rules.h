@@ -78,7 +78,7 @@ inline const Rule kSplitPointsOutOfOrder{
     "the peer takes them as they are and builds stages with missing or repeated layers"};
 inline const Rule kSizeOfAnotherType{"size that is no whole number",
                                      "the peer silently takes it for 1; C++ has no such call"};
-inline const Rule kUnreachableSubMesh{
+inline const Rule kAxesApart{
     "sub-mesh of axes that lie apart",
     "the peer fails where no flattened axis happens to hold them all; ours puts them side by side"};
 inline const Rule kGroupsInTheMeshsOrder{
