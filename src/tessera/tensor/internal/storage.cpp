@@ -5,23 +5,46 @@
 #include "tessera/base/check.h"
 
 namespace tessera {
+namespace {
+
+// LibTorch 2.11 cannot take back the mark of an emptied storage; there it stays without.
+template <class Storage>
+constexpr bool kCanMark = requires(Storage& storage) { storage.swap_data_ptr(storage); };
+
+template <class Storage>
+void mark_empty(Storage& storage) {
+  if constexpr (kCanMark<Storage>) {
+    // Without this some operators would read at the null pointer.
+    storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
+        "The tensor's memory was given back by reshard_(); call unshard_() before it is read.");
+  }
+}
+
+template <class Storage>
+void move_memory(Storage& from, Storage& to) {
+  if constexpr (kCanMark<Storage>) {
+    to.swap_data_ptr(from);  // With the memory the mark changes places, too.
+  } else {
+    to.set_nbytes(from.nbytes());
+    to.set_data_ptr_noswap(from.set_data_ptr(c10::DataPtr(nullptr, from.device())));
+    from.set_nbytes(size_t{0});
+  }
+}
+
+}  // namespace
 
 void free_storage(const at::Tensor& tensor) {
-  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor.device()));
-  storage->set_nbytes(size_t{0});
-  // Without this some operators would read at the null pointer.
-  storage->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "The tensor's memory was given back by reshard_(); call unshard_() before it is read.");
+  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  storage.set_data_ptr_noswap(c10::DataPtr(nullptr, tensor.device()));
+  storage.set_nbytes(size_t{0});
+  mark_empty(storage);
 }
 
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
   TSR_ASSERT(contents.is_contiguous() && contents.storage_offset() == 0 &&
                  contents.sizes() == tensor.sizes(),
              "storage is refilled from other contents");
-  // With the memory the mark that it is gone changes places, too.
-  tensor.storage().unsafeGetStorageImpl()->swap_data_ptr(
-      *contents.storage().unsafeGetStorageImpl());
+  move_memory(*contents.storage().unsafeGetStorageImpl(), *tensor.storage().unsafeGetStorageImpl());
 }
 
 }  // namespace tessera
