@@ -15,12 +15,14 @@ using Shape = std::vector<int64_t>;
 at::ScalarType dtype_of(const std::string& name) {
   const std::map<std::string, at::ScalarType> known{
       {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
-      {"bfloat16", at::kBFloat16}, {"int64", at::kLong},     {"int32", at::kInt}};
+      {"bfloat16", at::kBFloat16}, {"int64", at::kLong},     {"int32", at::kInt},
+      {"int16", at::kShort},       {"int8", at::kChar},      {"uint8", at::kByte}};
   return known.at(name);
 }
 
 std::string name_of(at::ScalarType dtype) {
-  for (const char* const name : {"float32", "float64", "float16", "bfloat16", "int64", "int32"}) {
+  for (const char* const name :
+       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"}) {
     if (dtype_of(name) == dtype) return name;
   }
   return at::toString(dtype);

@@ -49,6 +49,18 @@ void add_answers(const std::string& job, int64_t world_size, std::vector<Json*>&
   }
 }
 
+// What one case does wrong must not keep the others from being answered; a rank that lost the
+// others cannot go on.
+Json answer_of(const RankAnswer& answer, const Json& test_case, World& world) {
+  try {
+    return result_or_refusal([&] { return answer(test_case, world); });
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return concat("failed with: ", error.what());
+  }
+}
+
 }  // namespace
 
 std::vector<Json> with_answers(const std::string& job, std::vector<Json> cases,
@@ -63,7 +75,7 @@ int answer_as_rank(const RankAnswer& answer) {
   World world = World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
   Json answers = Json::array();
   for (const Json& test_case : Json::parse(std::ifstream(std::getenv(kCases)))) {
-    answers.push_back(result_or_refusal([&] { return answer(test_case, world); }));
+    answers.push_back(answer_of(answer, test_case, world));
   }
   world.close();
   std::cout << kResult << answers << "\n";
