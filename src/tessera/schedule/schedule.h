@@ -69,8 +69,9 @@ class Schedule {
 
  private:
   void check_shape() const;
+  void check_range(const Task& task, size_t row, size_t column) const;
+  void check_everyone_computes() const;
   void place(const Task& task, size_t row, size_t column);
-  void check_place(const Task& task, size_t row, size_t column) const;
 
   std::string name_;
   ScheduleShape shape_;
