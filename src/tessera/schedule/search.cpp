@@ -21,8 +21,8 @@ using detail::WishedTimes;
 
 // Together less than a second for 16 ranks × 64 microbatches; placing a task takes some ten times
 // as long as timing it.
-constexpr int64_t kMostPlaced = 1'500'000;
-constexpr int64_t kMostTimed = 8'000'000;
+constexpr int64_t kMostPlaced = 3'000'000;
+constexpr int64_t kMostTimed = 12'000'000;
 
 constexpr std::array kFamilies{ScheduleKind::kGPipe,
                                ScheduleKind::k1F1B,
@@ -129,7 +129,7 @@ class PlacementSearch {
     constexpr std::array<double, 2> kOverruns{0, 0.5};
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
     const auto runs =
-        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 240));
+        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 960));
     for (const WishedTimes& wishes : simple_wishes()) {
       for (const double overrun : kOverruns) dispatch(wishes, {.overrun = overrun});
     }
@@ -200,6 +200,8 @@ void check_costs(const SearchRequest& request) {
 }
 
 void check(const SearchRequest& request) {
+  TSR_CHECK(request.stages_per_rank >= 1, "stages per rank is ", request.stages_per_rank,
+            "; at least 1 is needed");
   // The family that takes any shape refuses what is none.
   check_config(
       {ScheduleKind::kLoopedBFS, request.pp, request.microbatches, request.stages_per_rank});

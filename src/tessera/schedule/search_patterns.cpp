@@ -29,10 +29,11 @@ struct Passage {
   std::vector<int> backward;
 };
 
-Passage passage_of(const Pace& pace, const SearchProblem& problem) {
+void set(Passage& passage, const Pace& pace, const SearchProblem& problem) {
   const size_t stages = problem.num_stages();
   const size_t ranks = problem.num_ranks();
-  Passage passage{std::vector<int>(stages), std::vector<int>(stages)};
+  passage.forward.resize(stages);
+  passage.backward.resize(stages);
   for (size_t s = 1; s < stages; ++s) {
     const int step = s / ranks % 2 == 0 ? pace.forward_even : pace.forward_odd;
     passage.forward[s] = passage.forward[s - 1] + (s % ranks == 0 ? pace.forward_turn : step);
@@ -42,7 +43,6 @@ Passage passage_of(const Pace& pace, const SearchProblem& problem) {
     const int step = (s - 1) / ranks % 2 == 0 ? pace.backward_even : pace.backward_odd;
     passage.backward[s - 1] = passage.backward[s] + (s % ranks == 0 ? pace.backward_turn : step);
   }
-  return passage;
 }
 
 int interval_of(const SearchProblem& problem) {
@@ -109,8 +109,7 @@ std::vector<Passage> single_stage_passages(const SearchProblem& problem) {
   std::vector<Passage> passages;
   for (int steps = 2; steps <= 9; ++steps) {
     for (int turn = 1; turn <= kTicksPerStage; ++turn) {
-      const Pace pace{.forward_even = steps - 1, .last_turn = turn};
-      passages.push_back(passage_of(pace, problem));
+      set(passages.emplace_back(), {.forward_even = steps - 1, .last_turn = turn}, problem);
     }
   }
   return passages;
@@ -118,11 +117,11 @@ std::vector<Passage> single_stage_passages(const SearchProblem& problem) {
 
 std::vector<Passage> multi_stage_passages(const SearchProblem& problem, size_t most) {
   std::vector<Ranked> ranked;
+  Passage passage;  // Tens of thousands are looked at, so it is not made anew for each.
   for_each_pace([&](const Pace& pace) {
-    Passage passage = passage_of(pace, problem);
+    set(passage, pace, problem);
     if (!is_free_of_conflicts(passage, problem)) return;
-    const double distance = distance_of(passage, problem);
-    ranked.push_back({std::move(passage), distance});
+    ranked.push_back({passage, distance_of(passage, problem)});
   });
   std::ranges::stable_sort(ranked, {}, &Ranked::distance);
   if (ranked.size() > most) ranked.resize(most);
