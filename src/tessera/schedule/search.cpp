@@ -129,7 +129,7 @@ class PlacementSearch {
     constexpr std::array<double, 2> kOverruns{0, 0.5};
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
     const auto runs =
-        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 960));
+        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 480));
     for (const WishedTimes& wishes : simple_wishes()) {
       for (const double overrun : kOverruns) dispatch(wishes, {.overrun = overrun});
     }

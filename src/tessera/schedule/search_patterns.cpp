@@ -105,17 +105,19 @@ void for_each_pace(const Visit& visit) {
 
 // With one stage a rank only the sum of both steps counts: it says how many forwards a rank is
 // ahead of its backwards.
-std::vector<Passage> single_stage_passages(const SearchProblem& problem) {
-  std::vector<Passage> passages;
+std::vector<Ranked> single_stage_passages(const SearchProblem& problem) {
+  std::vector<Ranked> ranked;
+  Passage passage;
   for (int steps = 2; steps <= 9; ++steps) {
     for (int turn = 1; turn <= kTicksPerStage; ++turn) {
-      set(passages.emplace_back(), {.forward_even = steps - 1, .last_turn = turn}, problem);
+      set(passage, {.forward_even = steps - 1, .last_turn = turn}, problem);
+      ranked.push_back({passage, distance_of(passage, problem)});
     }
   }
-  return passages;
+  return ranked;
 }
 
-std::vector<Passage> multi_stage_passages(const SearchProblem& problem, size_t most) {
+std::vector<Ranked> multi_stage_passages(const SearchProblem& problem) {
   std::vector<Ranked> ranked;
   Passage passage;  // Tens of thousands are looked at, so it is not made anew for each.
   for_each_pace([&](const Pace& pace) {
@@ -123,11 +125,7 @@ std::vector<Passage> multi_stage_passages(const SearchProblem& problem, size_t m
     if (!is_free_of_conflicts(passage, problem)) return;
     ranked.push_back({passage, distance_of(passage, problem)});
   });
-  std::ranges::stable_sort(ranked, {}, &Ranked::distance);
-  if (ranked.size() > most) ranked.resize(most);
-  std::vector<Passage> passages;
-  for (Ranked& entry : ranked) passages.push_back(std::move(entry.passage));
-  return passages;
+  return ranked;
 }
 
 }  // namespace
@@ -136,9 +134,11 @@ std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t mo
   constexpr int kMostTicks = 64;  // Of an interval, one bit each.
   if (interval_of(problem) > kMostTicks) return {};
   const bool single = problem.stages_per_rank() == 1;
+  auto ranked = single ? single_stage_passages(problem) : multi_stage_passages(problem);
+  std::ranges::stable_sort(ranked, {}, &Ranked::distance);
+  if (ranked.size() > most) ranked.resize(most);
   std::vector<WishedTimes> wishes;
-  for (const Passage& passage :
-       single ? single_stage_passages(problem) : multi_stage_passages(problem, most)) {
+  for (const auto& [passage, distance] : ranked) {
     wishes.push_back({.forward = {passage.forward.begin(), passage.forward.end()},
                       .input_grad = {passage.backward.begin(), passage.backward.end()},
                       .interval = static_cast<double>(interval_of(problem))});
