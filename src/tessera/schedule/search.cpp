@@ -252,16 +252,18 @@ SearchResult search(const SearchRequest& request) {
   const int64_t all = request.stages_per_rank * request.microbatches;
   const int64_t limit = std::min(request.memory_limit.value_or(all), all);
   const std::vector<StagePlacement> placements = placements_of(request);
-  std::optional<SearchResult> best;
-  int64_t steps = 0;
-  for (const StagePlacement placement : placements) {
+  const auto run = [&](StagePlacement placement) {
     const auto share = static_cast<int64_t>(placements.size());
-    SearchResult result = PlacementSearch(request, placement, limit, share).run();
-    steps += result.steps;
-    if (!best || is_better(result.simulation, best->simulation)) best = std::move(result);
+    return PlacementSearch(request, placement, limit, share).run();
+  };
+  SearchResult best = run(placements.front());
+  for (size_t i = 1; i < placements.size(); ++i) {
+    SearchResult other = run(placements[i]);
+    const int64_t steps = best.steps + other.steps;
+    if (is_better(other.simulation, best.simulation)) best = std::move(other);
+    best.steps = steps;
   }
-  best->steps = steps;
-  return *std::move(best);
+  return best;
 }
 
 SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,

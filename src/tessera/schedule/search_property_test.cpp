@@ -26,14 +26,14 @@ Costs any_costs(int64_t num_stages) {
 
 SearchRequest any_request() {
   SearchRequest request;
-  request.pp = *rc::gen::inRange<int64_t>(1, 6);
-  request.microbatches = *rc::gen::inRange<int64_t>(1, 11);
-  request.stages_per_rank = *rc::gen::element<int64_t>(1, 1, 2, 3);
+  request.pp = *rc::gen::inRange<int64_t>(1, 5);
+  request.microbatches = *rc::gen::inRange<int64_t>(1, 9);
+  request.stages_per_rank = *rc::gen::element<int64_t>(1, 1, 1, 1, 2, 3);
   request.placement = *rc::gen::element<std::optional<StagePlacement>>(
       std::nullopt, StagePlacement::kLoop, StagePlacement::kV);
   request.costs = any_costs(request.pp * request.stages_per_rank);
   if (*rc::gen::arbitrary<bool>()) {
-    request.memory_limit = *rc::gen::inRange(request.stages_per_rank, int64_t{16});
+    request.memory_limit = *rc::gen::inRange(request.stages_per_rank, int64_t{12});
   }
   return request;
 }
