@@ -23,6 +23,7 @@ using detail::WishedTimes;
 // as long as timing it.
 constexpr int64_t kMostPlaced = 3'000'000;
 constexpr int64_t kMostTimed = 12'000'000;
+constexpr int64_t kAttemptsPerTask = 20;  // Small tables are at their best long before.
 
 constexpr std::array kFamilies{ScheduleKind::kGPipe,
                                ScheduleKind::k1F1B,
@@ -88,7 +89,7 @@ class PlacementSearch {
             .placement = placement_,
             .family = family ? std::optional(family->kind) : std::nullopt,
             .improved = improved,
-            .bound = span_bound(problem_),
+            .bound = bound_of(problem_).longest_span,
             .steps = dispatcher_.steps() + timer_.steps()};
   }
 
@@ -170,15 +171,14 @@ class PlacementSearch {
 
   void improve_best() {
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
-    const auto kept = static_cast<int64_t>(orders_.size());
-    const int64_t attempts = kMostTimed / share_ / tasks / kept;
-    for (Scored& scored : orders_) {
-      scored.score = improve(scored.order, problem_, timer_, attempts);
-    }
-    const auto better = [](const Scored& a, const Scored& b) {
-      return a.score.is_better_than(b.score);
-    };
-    std::ranges::stable_sort(orders_, better);
+    const int64_t attempts = std::min(kMostTimed / share_ / tasks, kAttemptsPerTask * tasks);
+    const auto share = static_cast<int64_t>(orders_.size() + 1);
+    detail::Improver improver(problem_, timer_, attempts);
+    for (Scored& scored : orders_) scored.score = improver.climb(scored.order, attempts / share);
+    const auto best = std::ranges::min_element(
+        orders_, [](const Scored& a, const Scored& b) { return a.score.is_better_than(b.score); });
+    improver.shake(best->order);
+    std::iter_swap(orders_.begin(), best);
   }
 
   const SearchRequest& request_;
