@@ -80,6 +80,7 @@ class PlacementSearch {
   SearchResult run() {
     const std::optional<Family> family = best_family();
     add_dispatched();
+    TSR_ASSERT(!orders_.empty(), "no order was found");
     improve_best();
     Simulated found = simulated(to_schedule(problem_, orders_.front().order, request_.name));
     const bool improved = !family || is_better(found.simulation, family->table.simulation);

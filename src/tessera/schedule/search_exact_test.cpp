@@ -95,6 +95,11 @@ struct Case {
   int64_t stages_per_rank;
   int64_t microbatches;
   StagePlacement placement;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& shape) {
+    return out << "pp " << shape.pp << ", " << shape.stages_per_rank << " stages per rank, "
+               << shape.microbatches << " microbatches, " << to_string(shape.placement);
+  }
 };
 
 constexpr StagePlacement kLoop = StagePlacement::kLoop;
@@ -119,6 +124,7 @@ Compared compare(const Case& shape, const Costs& costs, int64_t limit) {
                                                   .memory_limit = limit})};
   verify(compared.found.schedule);
   EXPECT_LE(compared.found.bound, compared.best.longest_span + 1e-9);
+  EXPECT_LE(bound_of(problem).makespan, compared.best.makespan + 1e-9);
   return compared;
 }
 
