@@ -22,7 +22,7 @@ using detail::WishedTimes;
 // Together less than a second for 16 ranks × 64 microbatches; placing a task takes some ten times
 // as long as timing it.
 constexpr int64_t kMostPlaced = 3'000'000;
-constexpr int64_t kMostTimed = 12'000'000;
+constexpr int64_t kMostTimed = 30'000'000;
 constexpr int64_t kAttemptsPerTask = 20;  // Small tables are at their best long before.
 
 constexpr std::array kFamilies{ScheduleKind::kGPipe,
