@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "tessera/base/check.h"
 #include "tessera/schedule/internal/search_dispatch.h"
@@ -64,7 +65,31 @@ struct Family {
   Simulated table;
 };
 
-// One placement's share of a search.
+// The first one where they are equally good.
+std::optional<Family> better_of(std::optional<Family> a, std::optional<Family> b) {
+  if (!a || !b) return a ? a : b;
+  return is_better(b->table.simulation, a->table.simulation) ? b : a;
+}
+
+// What was found in one placement, or in the better of two.
+struct Found {
+  Simulated table;
+  StagePlacement placement;
+  std::optional<Family> family;
+  double bound;
+  int64_t steps;
+};
+
+Found better_of(Found a, Found b) {
+  const bool second = is_better(b.table.simulation, a.table.simulation);
+  const int64_t steps = a.steps + b.steps;
+  std::optional<Family> family = better_of(std::move(a.family), std::move(b.family));
+  Found best = second ? std::move(b) : std::move(a);
+  best.family = std::move(family);
+  best.steps = steps;
+  return best;
+}
+
 class PlacementSearch {
  public:
   PlacementSearch(const SearchRequest& request, StagePlacement placement, int64_t limit,
@@ -75,21 +100,21 @@ class PlacementSearch {
                  placement, request.costs, limit),
         dispatcher_(problem_),
         timer_(problem_),
-        share_(share) {}
+        share_(share) {
+    TSR_CHECK(std::isfinite(problem_.time_of_all()),
+              "the times of all tasks add up to more than a number can hold; choose a longer unit");
+  }
 
-  SearchResult run() {
-    const std::optional<Family> family = best_family();
+  Found run() {
+    std::optional<Family> family = best_family();
     add_dispatched();
     TSR_ASSERT(!orders_.empty(), "no order was found");
     improve_best();
     Simulated found = simulated(to_schedule(problem_, orders_.front().order, request_.name));
-    const bool improved = !family || is_better(found.simulation, family->table.simulation);
-    Simulated best = improved ? std::move(found) : renamed(family->table);
-    return {.schedule = std::move(best.schedule),
-            .simulation = std::move(best.simulation),
+    const bool worse = family && !is_better(found.simulation, family->table.simulation);
+    return {.table = worse ? renamed(family->table) : std::move(found),
             .placement = placement_,
-            .family = family ? std::optional(family->kind) : std::nullopt,
-            .improved = improved,
+            .family = std::move(family),
             .bound = bound_of(problem_).longest_span,
             .steps = dispatcher_.steps() + timer_.steps()};
   }
@@ -121,8 +146,7 @@ class PlacementSearch {
       Simulated table = simulated(generate(config).without_idle());
       if (peak_activations(table.simulation) > static_cast<int64_t>(problem_.limit)) continue;
       keep(to_order(problem_, table.schedule));
-      const bool better = !best || is_better(table.simulation, best->table.simulation);
-      if (better) best = {kind, std::move(table)};
+      best = better_of(std::move(best), Family{kind, std::move(table)});
     }
     return best;
   }
@@ -257,14 +281,19 @@ SearchResult search(const SearchRequest& request) {
     const auto share = static_cast<int64_t>(placements.size());
     return PlacementSearch(request, placement, limit, share).run();
   };
-  SearchResult best = run(placements.front());
+  Found best = run(placements.front());
   for (size_t i = 1; i < placements.size(); ++i) {
-    SearchResult other = run(placements[i]);
-    const int64_t steps = best.steps + other.steps;
-    if (is_better(other.simulation, best.simulation)) best = std::move(other);
-    best.steps = steps;
+    best = better_of(std::move(best), run(placements[i]));
   }
-  return best;
+  const bool improved =
+      !best.family || is_better(best.table.simulation, best.family->table.simulation);
+  return {.schedule = std::move(best.table.schedule),
+          .simulation = std::move(best.table.simulation),
+          .placement = best.placement,
+          .family = best.family ? std::optional(best.family->kind) : std::nullopt,
+          .improved = improved,
+          .bound = best.bound,
+          .steps = best.steps};
 }
 
 SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,

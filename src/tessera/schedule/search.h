@@ -26,7 +26,7 @@ struct SearchResult {
   Simulation simulation;
   StagePlacement placement;
   std::optional<ScheduleKind> family;  // The best that fits; none where none does.
-  bool improved;                       // Whether the schedule is better than that family's.
+  bool improved;                       // Whether the schedule is better than that one, if any.
   double bound;   // No schedule of this placement and limit has a shorter longest span.
   int64_t steps;  // Tasks placed or timed on the way: what the search took.
 };

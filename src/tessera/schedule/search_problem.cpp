@@ -129,6 +129,12 @@ void SearchProblem::add(Phase phase, size_t stage, size_t microbatch, const Cost
   tasks.push_back(facts);
 }
 
+double SearchProblem::time_of_all() const {
+  double sum = 0;
+  for (const TaskFacts& facts : tasks) sum += facts.duration + facts.latency;
+  return sum;
+}
+
 TaskId SearchProblem::producer_of(Phase phase, size_t stage, size_t microbatch) const {
   const bool last = stage + 1 == num_stages();
   switch (phase) {

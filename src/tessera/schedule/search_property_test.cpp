@@ -68,13 +68,17 @@ RC_GTEST_PROP(SearchProperty, IsValidFitsAndIsNeverWorseThanAFamily, ()) {
   const double span = longest_span(result.simulation);
   RC_ASSERT(result.bound <= span * kRounding);
   if (request.memory_limit) RC_ASSERT(peak(result.simulation) <= *request.memory_limit);
+  bool equalled = false;
   for (const std::string& name : schedule_kind_names()) {
     const std::optional<Simulation> other = family(request, name);
     if (!other) continue;
+    RC_ASSERT(result.family.has_value());
     RC_ASSERT(span <= longest_span(*other) * kRounding);
-    const bool as_short = span * kRounding >= longest_span(*other);
-    if (as_short) RC_ASSERT(result.simulation.makespan <= other->makespan * kRounding);
+    if (span * kRounding < longest_span(*other)) continue;
+    RC_ASSERT(result.simulation.makespan <= other->makespan * kRounding);
+    equalled = equalled || result.simulation.makespan * kRounding >= other->makespan;
   }
+  RC_ASSERT(result.improved != equalled);
 }
 
 }  // namespace

@@ -175,6 +175,7 @@ TEST(Search, RefusesWhatIsNoPipeline) {
 TEST(Search, RefusesCostsThatAreNoTimes) {
   expect_refusal([] { find(kZBH1, 4, 8, costs(-1, 1, 1)); }, {"forward of -1"});
   expect_refusal([] { find(kVMin, 4, 8, costs(1, 1, 1, NAN)); }, {"message of"});
+  expect_refusal([] { find(kZBH1, 4, 8, costs(1e307, 1e307, 1e307)); }, {"a longer unit"});
   const Costs three{.forward = {1, 2, 3}};
   expect_refusal([&] { find(kZBH1, 4, 8, three); }, {"3 values for 4 stages"});
 }

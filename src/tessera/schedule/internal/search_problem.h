@@ -36,6 +36,9 @@ struct SearchProblem {
   SearchProblem(const ScheduleShape& shape, StagePlacement placement, const Costs& costs,
                 int64_t limit);
 
+  /// No table takes longer.
+  double time_of_all() const;
+
   size_t num_ranks() const { return stages_of.size(); }
   size_t num_stages() const { return rank_of.size(); }
   size_t stages_per_rank() const { return num_stages() / num_ranks(); }
