@@ -27,7 +27,7 @@ Costs any_costs(int64_t num_stages) {
 SearchRequest any_request() {
   SearchRequest request;
   request.pp = *rc::gen::inRange<int64_t>(1, 5);
-  request.microbatches = *rc::gen::inRange<int64_t>(1, 9);
+  request.microbatches = *rc::gen::inRange<int64_t>(1, 8);
   request.stages_per_rank = *rc::gen::element<int64_t>(1, 1, 1, 1, 2, 3);
   request.placement = *rc::gen::element<std::optional<StagePlacement>>(
       std::nullopt, StagePlacement::kLoop, StagePlacement::kV);
