@@ -143,7 +143,8 @@ std::vector<ScheduleRow> align_forwards(const std::vector<ScheduleRow>& rows,
   constexpr int32_t kNever = -1;
   StageGrid<int32_t> forward_step(shape, kNever);
   std::vector<ScheduleRow> aligned(rows.size());
-  for (size_t rank = 0; rank < rows.size(); ++rank) aligned[rank].reserve(rows[rank].size() * 2);
+  for (size_t rank = 0; rank < rows.size(); ++rank)
+    aligned[rank].reserve(rows[rank].size() + rows.size());
   std::vector<size_t> next(rows.size(), 0);
   size_t unfinished = rows.size();
   for (int32_t step = 0; unfinished > 0; ++step) {
