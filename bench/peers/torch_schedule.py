@@ -73,7 +73,8 @@ def measure(kind, pp, microbatches):
 
 def our_ms(bench):
     """By name, the best of three repetitions."""
-    flags = ["--benchmark_format=json", f"--benchmark_repetitions={ROUNDS}", "--benchmark_filter=-compute"]
+    flags = [f"--benchmark_repetitions={ROUNDS}", "--benchmark_min_time=0.05", "--benchmark_filter=-compute"]
+    flags.append("--benchmark_format=json")
     report = json.loads(subprocess.run([bench, *flags], check=True, capture_output=True, text=True).stdout)
     times = {}
     for run in report["benchmarks"]:

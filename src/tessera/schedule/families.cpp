@@ -1,6 +1,8 @@
 // The rows of families whose stages lie in a loop.
 #include <algorithm>
+#include <limits>
 
+#include "tessera/base/reversed.h"
 #include "tessera/schedule/internal/families.h"
 #include "tessera/schedule/internal/row_writer.h"
 #include "tessera/schedule/internal/stage_grid.h"
@@ -55,6 +57,43 @@ int32_t warm_up_of(const RankShape& shape, int32_t steps) {
   return std::min(
       (shape.stages_per_rank - 1) * Turns::per_round(shape) + steps * (shape.pp - 1 - shape.rank),
       shape.microbatches * shape.stages_per_rank);
+}
+
+// By rank, the columns before which an idle slot belongs; ascending, a column for each slot.
+using Delays = std::vector<std::vector<size_t>>;
+
+Delays delays_of(const std::vector<ScheduleRow>& rows, const ScheduleShape& shape) {
+  StageGrid<int32_t> done_at(shape, std::numeric_limits<int32_t>::max());  // Step of each forward.
+  Delays delays(rows.size());
+  std::vector<size_t> next(rows.size(), 0);
+  size_t unfinished = rows.size();
+  for (int32_t step = 0; unfinished > 0; ++step) {
+    for (size_t rank = 0; rank < rows.size(); ++rank) {
+      if (next[rank] == rows[rank].size()) continue;
+      const Action& action = rows[rank][next[rank]];
+      if (action.type() == kForward) {
+        const auto [type, stage, microbatch] = action.tasks()[0];
+        if (stage > 0 && done_at(stage - 1, microbatch) >= step) {
+          delays[rank].push_back(next[rank]);
+          continue;
+        }
+        done_at(stage, microbatch) = step;
+      }
+      if (++next[rank] == rows[rank].size()) --unfinished;
+    }
+  }
+  return delays;
+}
+
+// From the end, so that every action moves once and no second row is needed.
+void insert_idle(ScheduleRow& row, const std::vector<size_t>& columns) {
+  size_t from = row.size();
+  row.resize(row.size() + columns.size());
+  size_t to = row.size();
+  for (const size_t column : reversed(columns)) {
+    while (from > column) row[--to] = row[--from];
+    row[--to] = Action();
+  }
 }
 
 }  // namespace
@@ -138,34 +177,9 @@ ScheduleRow interleaved_zero_bubble_row(const RankShape& shape) {
   return row.take_row();
 }
 
-std::vector<ScheduleRow> align_forwards(const std::vector<ScheduleRow>& rows,
-                                        const ScheduleShape& shape) {
-  constexpr int32_t kNever = -1;
-  StageGrid<int32_t> forward_step(shape, kNever);
-  std::vector<ScheduleRow> aligned(rows.size());
-  for (size_t rank = 0; rank < rows.size(); ++rank) aligned[rank].reserve(rows[rank].size() * 2);
-  std::vector<size_t> next(rows.size(), 0);
-  size_t unfinished = rows.size();
-  for (int32_t step = 0; unfinished > 0; ++step) {
-    for (size_t rank = 0; rank < rows.size(); ++rank) {
-      if (next[rank] == rows[rank].size()) continue;
-      const Action& action = rows[rank][next[rank]];
-      if (action.type() == kForward) {
-        const Task& task = action.tasks()[0];
-        const int32_t before =
-            task.stage == 0 ? kNever : forward_step(task.stage - 1, task.microbatch);
-        const bool early = task.stage > 0 && (before == kNever || before == step);
-        if (early) {
-          aligned[rank].emplace_back();
-          continue;
-        }
-        forward_step(task.stage, task.microbatch) = step;
-      }
-      aligned[rank].push_back(action);
-      if (++next[rank] == rows[rank].size()) --unfinished;
-    }
-  }
-  return aligned;
+void align_forwards(std::vector<ScheduleRow>& rows, const ScheduleShape& shape) {
+  const Delays delays = delays_of(rows, shape);
+  for (size_t rank = 0; rank < rows.size(); ++rank) insert_idle(rows[rank], delays[rank]);
 }
 
 }  // namespace tessera::detail

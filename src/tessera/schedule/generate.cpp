@@ -140,7 +140,7 @@ Schedule generate(const ScheduleConfig& config) {
                              .microbatches = static_cast<int32_t>(full.microbatches),
                              .rank = rank}));
   }
-  if (full.kind == ScheduleKind::kInterleavedZeroBubble) rows = detail::align_forwards(rows, shape);
+  if (full.kind == ScheduleKind::kInterleavedZeroBubble) detail::align_forwards(rows, shape);
   return {std::string(to_string(full.kind)), shape, std::move(rows)};
 }
 

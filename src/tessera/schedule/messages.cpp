@@ -4,6 +4,7 @@
 #include "tessera/schedule/internal/flow.h"
 #include "tessera/schedule/internal/lowering.h"
 #include "tessera/schedule/internal/stage_grid.h"
+#include "tessera/schedule/verify.h"
 
 namespace tessera::detail {
 namespace {
@@ -27,7 +28,9 @@ class Emitter {
       for (size_t rank = 0; rank < rows_.size(); ++rank) progress = emit_next(rank) || progress;
     }
     for (size_t rank = 0; rank < rows_.size(); ++rank) {
-      TSR_ASSERT(next_[rank] == rows_[rank].size(), "rank ", rank, " of a verified table waits");
+      if (next_[rank] == rows_[rank].size()) continue;
+      verify(schedule_);  // Says who waits for whom.
+      TSR_ASSERT(false, "rank ", rank, " of a verified table waits forever");
     }
     return std::move(results_);
   }

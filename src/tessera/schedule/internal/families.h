@@ -25,8 +25,7 @@ ScheduleRow dualpipev_row(const RankShape& shape);
 ScheduleRow interleaved_zero_bubble_row(const RankShape& shape);
 /// Lets all ranks advance by time steps and puts off each forward, by idle slots, until its
 /// predecessor's was in an earlier step. Other actions are never put off.
-std::vector<ScheduleRow> align_forwards(const std::vector<ScheduleRow>& rows,
-                                        const ScheduleShape& shape);
+void align_forwards(std::vector<ScheduleRow>& rows, const ScheduleShape& shape);
 
 /// How many microbatches pass a stage before the next stage of the same rank has its turn; 0 where
 /// the microbatches do not come in even rounds.

@@ -11,7 +11,8 @@ namespace tessera::detail {
 ScheduleRow with_gathers(const ScheduleRow& row);
 
 /// The rows with a send after each result that another rank needs and, at the moment it is sent,
-/// its receive on that rank. `schedule` says where stages lie; it must have been verified.
+/// its receive on that rank. `schedule` is the compute table, whose rows are in order; ConfigError
+/// with the cycle where it can never end.
 std::vector<ScheduleRow> with_early_receives(const Schedule& schedule,
                                              const std::vector<ScheduleRow>& rows);
 
