@@ -26,6 +26,8 @@ std::vector<Table> tables() {
   all.push_back(olmo_mesh_table());
   all.push_back(olmo_pipeline_table());
   all.push_back(olmo_tensors_table());
+  all.push_back(olmo_schedule_table());
+  all.push_back(pipeline_table());
   return all;
 }
 

@@ -85,4 +85,17 @@ inline const Rule kGroupsInTheMeshsOrder{
     "unsorted list of ranks",
     "the peer sorts groups, so that a rank in a group is not its coordinate; ours keeps the order"};
 
+inline const Rule kPublishedTable{
+    "published table that differs from what runs",
+    "the peer's attribute is shifted on the last rank; ours publishes what runs"};
+inline const Rule kCountedTable{
+    "table with repeated actions or with microbatches beyond their number",
+    "the peer counts different actions alone, so that one may stand twice and another not at all"};
+inline const Rule kTextBehindAction{"text behind a complete action",
+                                    "the peer reads a beginning and ignores the rest"};
+inline const Rule kHalfAction{
+    "action with a part too few or too many",
+    "the peer reads a forward without a microbatch, a gather with one, an overlap of nothing or of "
+    "two forwards"};
+
 }  // namespace tessera::golden::rules

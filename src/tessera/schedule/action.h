@@ -1,0 +1,122 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// What a rank does in one slot of a pipeline table. The names are those of the text form.
+enum class ActionType : uint8_t {
+  kIdle,          // "": nothing; only where a table is aligned to time steps.
+  kForward,       // F
+  kBackward,      // B: input and weight gradients together.
+  kInputGrad,     // I: the input gradient alone, which the stage before waits for.
+  kWeightGrad,    // W: the weight gradient, later than its I.
+  kSendForward,   // SEND_F: the stage is the sender's.
+  kRecvForward,   // RECV_F: the stage is the receiver's.
+  kSendBackward,  // SEND_B
+  kRecvBackward,  // RECV_B
+  kUnshard,     // UNSHARD: gathers a stage's parameters; this and the next two have no microbatch.
+  kReshard,     // RESHARD: frees them.
+  kReduceGrad,  // REDUCE_GRAD: reduces and scales a stage's gradients, once.
+  kOverlap,     // (0F3;3B1)OVERLAP_F_B: a forward and a backward as one action.
+  kBatch,       // {0SEND_F3,0RECV_B0}: a send and a receive that are posted together.
+};
+
+/// "F", "SEND_F", "OVERLAP_F_B"; "" for idle, "{}" for a batch.
+std::string_view to_string(ActionType type);
+
+/// F, B, I and W: what takes time on a rank.
+constexpr bool is_compute(ActionType type) {
+  return type >= ActionType::kForward && type <= ActionType::kWeightGrad;
+}
+constexpr bool is_send(ActionType type) {
+  return type == ActionType::kSendForward || type == ActionType::kSendBackward;
+}
+constexpr bool is_receive(ActionType type) {
+  return type == ActionType::kRecvForward || type == ActionType::kRecvBackward;
+}
+/// B and I: what hands a gradient to the stage before.
+constexpr bool gives_input_grad(ActionType type) {
+  return type == ActionType::kBackward || type == ActionType::kInputGrad;
+}
+/// B and W: what frees the activation of a forward.
+constexpr bool frees_activation(ActionType type) {
+  return type == ActionType::kBackward || type == ActionType::kWeightGrad;
+}
+/// UNSHARD, RESHARD and REDUCE_GRAD concern a stage, everything else one microbatch of it.
+constexpr bool has_microbatch(ActionType type) {
+  return type >= ActionType::kForward && type <= ActionType::kRecvBackward;
+}
+
+/// One thing that is done for one stage. Never an overlap or a batch, whose parts are tasks.
+struct Task {
+  ActionType type = ActionType::kIdle;
+  int32_t stage = -1;
+  int32_t microbatch = -1;  // -1 where the type has none.
+
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+/// "3SEND_F1".
+std::string to_string(const Task& task);
+
+/// One slot of a pipeline table: nothing, a task, or two tasks at once.
+///
+///   const Action a = parse_action("(0F3;3B1)OVERLAP_F_B");
+///   for (const Task& task : a.tasks()) …   // 0F3, then 3B1
+///
+/// A small value without pointers: tables hold millions.
+class Action {
+ public:
+  /// An idle slot.
+  Action() = default;
+  /// ConfigError where stage or microbatch is negative, or given where the type has none.
+  Action(ActionType type, int32_t stage, int32_t microbatch)
+      : type_(type),
+        num_tasks_(type == ActionType::kIdle ? 0 : 1),
+        tasks_{Task{type, stage, microbatch}} {
+    if (!is_valid(type, stage, microbatch)) refuse(tasks_[0]);
+  }
+  explicit Action(const Task& task) : Action(task.type, task.stage, task.microbatch) {}
+  /// One forward and one backward (B) of different stages, in either order.
+  static Action overlap(Task first, Task second);
+  /// One send and one receive, in either order.
+  static Action batch(Task first, Task second);
+
+  ActionType type() const { return type_; }
+  bool is_idle() const { return type_ == ActionType::kIdle; }
+  /// F, B, I, W and overlaps.
+  bool computes() const { return is_compute(type_) || type_ == ActionType::kOverlap; }
+  /// None for an idle slot, two for an overlap or a batch, otherwise one.
+  std::span<const Task> tasks() const { return {tasks_.data(), num_tasks_}; }
+
+  friend bool operator==(const Action&, const Action&) = default;
+
+ private:
+  Action(ActionType type, Task first, Task second);
+  static constexpr bool is_valid(ActionType type, int32_t stage, int32_t microbatch) {
+    if (has_microbatch(type)) return stage >= 0 && microbatch >= 0;
+    if (type == ActionType::kIdle) return stage == -1 && microbatch == -1;
+    return type <= ActionType::kReduceGrad && stage >= 0 && microbatch == -1;
+  }
+  [[noreturn]] static void refuse(const Task& task);
+
+  ActionType type_ = ActionType::kIdle;
+  uint8_t num_tasks_ = 0;
+  std::array<Task, 2> tasks_{};
+};
+
+/// The text form; "" for an idle slot.
+std::string to_string(const Action& action);
+std::ostream& operator<<(std::ostream& out, const Action& action);
+
+/// Reads the text form; blanks around it are dropped, nothing is idle. DataError names the text and
+/// the rule where it is anything else: there is no second reading.
+Action parse_action(std::string_view text);
+
+}  // namespace tessera

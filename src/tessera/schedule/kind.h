@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// The families of pipeline schedules.
+enum class ScheduleKind {
+  kGPipe,
+  k1F1B,
+  kInterleaved1F1B,
+  kLoopedBFS,
+  kInterleavedZeroBubble,
+  kZBVZeroBubble,
+  kDualPipeV,
+  // Those below are found by a search, not written down.
+  kZBH1,
+  kZBH2,
+  kVHalf,
+  kVMin,
+  kAuto,
+};
+
+/// How stages lie on ranks.
+enum class StagePlacement {
+  kLoop,  // Stage s on rank s mod p.
+  kV,     // Forth and back: stages p - 1 and p share rank p - 1.
+};
+
+/// "Interleaved1F1B", "ZBH1".
+std::string_view to_string(ScheduleKind kind);
+/// "loop", "v".
+std::string_view to_string(StagePlacement placement);
+
+/// The kind of this name in any case; "interleaved" and "zbv" are Interleaved1F1B and
+/// ZBVZeroBubble. ConfigError with the nearest name for others.
+ScheduleKind parse_schedule_kind(std::string_view text);
+
+/// Every name that parse_schedule_kind takes, in lower case.
+std::vector<std::string> schedule_kind_names();
+
+/// Whether `generate` makes it; the others come from the search.
+bool is_generated(ScheduleKind kind);
+/// Whether a rank has exactly one stage.
+bool is_single_stage(ScheduleKind kind);
+/// 1, or 2 for kinds of several stages.
+int64_t default_stages_per_rank(ScheduleKind kind);
+StagePlacement placement_of(ScheduleKind kind);
+
+/// The rank of each stage. ConfigError where a V does not come out even.
+std::vector<int32_t> place_stages(StagePlacement placement, int64_t pp, int64_t num_stages);
+
+}  // namespace tessera

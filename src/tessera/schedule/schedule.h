@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/schedule/action.h"
+#include "tessera/topology/rank.h"
+
+namespace tessera {
+
+struct ScheduleShape {
+  int64_t pp = 1;  // Ranks of the pipeline.
+  int64_t num_stages = 1;
+  int64_t microbatches = 1;
+
+  friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
+};
+
+/// When a send is over: when its receive has been posted, or at once. A table whose receives were
+/// put off until they are needed may need the latter.
+enum class SendMode { kRendezvous, kPosted };
+
+/// What one rank does, slot by slot.
+using ScheduleRow = std::vector<Action>;
+
+/// A pipeline table: for each rank the actions it performs, in their order. The same value is
+/// generated, lowered, verified, simulated, drawn and executed.
+///
+/// Which stage lies on which rank follows from who computes it. Every stage has one rank; every
+/// task stands in its rank's row and inside the shape. Whether the table is complete and free of
+/// deadlock is what `verify` finds out.
+class Schedule {
+ public:
+  /// ConfigError names row and column (both from 0) of what does not hold.
+  Schedule(std::string name, ScheduleShape shape, std::vector<ScheduleRow> rows,
+           SendMode sends = SendMode::kRendezvous);
+
+  /// The kind, or what the caller called it.
+  const std::string& name() const { return name_; }
+  const ScheduleShape& shape() const { return shape_; }
+  int64_t pp() const { return shape_.pp; }
+  int64_t num_stages() const { return shape_.num_stages; }
+  int64_t microbatches() const { return shape_.microbatches; }
+  SendMode sends() const { return sends_; }
+
+  std::span<const ScheduleRow> rows() const { return rows_; }
+  const ScheduleRow& row(GroupRank rank) const { return rows_[static_cast<size_t>(rank.value)]; }
+
+  GroupRank rank_of(int64_t stage) const { return {stage_to_rank_[static_cast<size_t>(stage)]}; }
+  std::span<const int32_t> stage_to_rank() const { return stage_to_rank_; }
+  /// The stages of a rank, ascending.
+  std::vector<int64_t> stages_of(GroupRank rank) const;
+
+  /// Whether it holds nothing but F, B, I, W, overlaps and idle slots: not lowered yet.
+  bool is_compute_only() const { return compute_only_; }
+  /// Whether it holds sends or receives; where it does not, messages between ranks are implied.
+  bool communicates() const { return communicates_; }
+
+  /// The rows without idle slots, for comparison and for execution.
+  Schedule without_idle() const;
+
+  /// One line a rank, actions separated by blanks, "." for an idle slot.
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const Schedule& schedule) {
+    return out << schedule.to_string();
+  }
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+
+ private:
+  void check_shape() const;
+  [[noreturn]] void refuse_outside(const Task& task, size_t row, size_t column) const;
+  void check_everyone_computes() const;
+  void place(const Task& task, size_t row, size_t column);
+
+  std::string name_;
+  ScheduleShape shape_;
+  std::vector<ScheduleRow> rows_;
+  SendMode sends_;
+  std::vector<int32_t> stage_to_rank_;
+  bool compute_only_ = true;
+  bool communicates_ = false;
+};
+
+/// The smallest shape that holds all tasks of the rows, one rank a row.
+ScheduleShape shape_of(std::span<const ScheduleRow> rows);
+
+}  // namespace tessera
