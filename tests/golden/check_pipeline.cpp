@@ -226,7 +226,7 @@ const Rule* parse_rule(const Json& test_case) {
   if (overlap ? !is_overlap(action.at("sub")) : !is_task(action)) return &rules::kHalfAction;
   std::string text = test_case.at("text");
   std::erase(text, ' ');
-  return text == test_case.at("repr") ? nullptr : &rules::kTextBehindAction;
+  return text == test_case.at("repr").get<std::string>() ? nullptr : &rules::kTextBehindAction;
 }
 
 Outcome check_parse(const Json& test_case) {

@@ -40,6 +40,10 @@ void free_storage(const at::Tensor& tensor) {
   mark_empty(storage);
 }
 
+bool freed_storage_throws() {
+  return kCanMark<c10::StorageImpl>;
+}
+
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
   TSR_ASSERT(contents.is_contiguous() && contents.storage_offset() == 0 &&
                  contents.sizes() == tensor.sizes(),

@@ -5,8 +5,10 @@
 namespace tessera {
 
 /// Gives the memory of the tensor's storage back at once, whoever else refers to it. Shapes stay;
-/// reading it raises an error until it is refilled.
+/// reading it raises an error until it is refilled, where this LibTorch can do that.
 void free_storage(const at::Tensor& tensor);
+/// Whether it can. The older one (2.11) reads at a null pointer.
+bool freed_storage_throws();
 
 /// The storage gets the memory of `contents`, a tensor of the same shape and dtype that nobody else
 /// refers to. Nothing is copied, and autograd takes it for the same value: what it saved is valid
