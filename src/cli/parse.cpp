@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/worker.h"
 
@@ -26,13 +27,6 @@ std::string explain_extra(const CLI::App& app) {
   return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
 }
 
-int64_t integer_of(const std::string& flag, const std::string& text) {
-  const auto value = to_integer(text);
-  TSR_CHECK(value.has_value(), flag, " '", text,
-            "' is not a whole number of 64 bits; write digits alone, e.g. ", flag, " 64");
-  return *value;
-}
-
 // For people on stderr, for the launcher of a rank in its error file.
 int explain(const std::exception& error, int code) {
   std::cerr << "tessera: " << error.what() << "\n";
@@ -44,7 +38,9 @@ int explain(const std::exception& error, int code) {
 
 void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
                  const std::string& help) {
-  const auto store = [flag, &value](const std::string& text) { value = integer_of(flag, text); };
+  const auto store = [flag, &value](const std::string& text) {
+    value = checked_integer(text, flag);
+  };
   app.add_option_function<std::string>(flag, store, help)->type_name("N");
 }
 

@@ -6,9 +6,11 @@
 #include <iostream>
 
 #include "cli/parse.h"
+#include "cli/ranks_flags.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/draw/layout_page.h"
 
 namespace tessera::cli {
 namespace {
@@ -16,119 +18,127 @@ namespace {
 constexpr int64_t kLargestWorld = 1 << 24;  // Ranks; a list of all of them takes 128 MB.
 constexpr int64_t kLargestPicture = 1024;   // Ranks; a browser stays quick and cells readable.
 
-struct Flags {
-  std::optional<int64_t> world, tp, pp, cp, ep, etp, rank, gpus_per_node;
-  std::optional<std::string> order;
-  std::optional<std::string> svg;
-  std::string color = "auto";
-  bool json = false;
-
-  bool is_example() const { return !(world || tp || pp || cp || ep || etp); }
-};
-
-void add_flags(CLI::App& app, Flags& flags) {
-  add_integer(app, "--world", flags.world, "number of ranks");
-  add_integer(app, "--tp", flags.tp, "tensor-parallel size (1)");
-  add_integer(app, "--pp", flags.pp, "pipeline-parallel size (1)");
-  add_integer(app, "--cp", flags.cp, "context-parallel size (1)");
-  add_integer(app, "--ep", flags.ep, "expert-parallel size (1)");
-  add_integer(app, "--etp", flags.etp, "tensor-parallel size of the experts (as tp)");
-  app.add_option("--order", flags.order, "axes, fastest first (tp-cp-ep-dp-pp)");
-  app.add_option_function<std::string>(
-         "--dp",
-         [](const std::string&) {
-           throw ConfigError("--dp is not given but follows: it is world / (tp·cp·pp)");
-         })
-      ->group("");  // Not in the help; people try it.
-  add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
-  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
-  app.add_option("--svg", flags.svg, "write the picture to this file");
-  app.add_flag("--json", flags.json, "print JSON");
-  app.add_option("--color", flags.color, "auto, always or never (auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.footer(
-      "Without sizes an example is shown: --world 64 --tp 8 --pp 2.\n"
-      "The data-parallel size is what remains: world / (tp·cp·pp).\n");
-}
-
-RanksQuery query_of(const Flags& flags) {
-  RanksQuery query;
-  const bool example = flags.is_example();
-  TSR_CHECK(example || flags.world,
+DialectQuery query_of(const RanksFlags& flags) {
+  TSR_CHECK(flags.is_example() || flags.world,
             "--world is missing: give the number of ranks, e.g. --world 64");
-  query.world = flags.world.value_or(64);
-  query.config = {.tensor_model_parallel_size = flags.tp.value_or(example ? 8 : 1),
-                  .pipeline_model_parallel_size = flags.pp.value_or(example ? 2 : 1),
-                  .context_parallel_size = flags.cp.value_or(1),
-                  .expert_model_parallel_size = flags.ep.value_or(1),
-                  .expert_tensor_parallel_size = flags.etp,
-                  .create_gloo_process_groups = false};  // Twins of what is shown.
-  if (flags.order) query.config.order = *flags.order;
-  if (flags.rank) query.rank = GlobalRank{*flags.rank};
-  query.gpus_per_node = flags.gpus_per_node.value_or(8);
+  const Dialect& dialect = find_dialect(flags.dialect);
+  DialectQuery query{.world = flags.world.value_or(64),
+                     .gpus_per_node = flags.gpus_per_node.value_or(8),
+                     .flags = flags.is_example() ? dialect.example : flags.layout};
+  TSR_CHECK(query.world <= kLargestWorld, "--world ", query.world,
+            " is too large to be shown; choose at most ", kLargestWorld);
+  TSR_CHECK(query.gpus_per_node > 0, "--gpus-per-node ", query.gpus_per_node,
+            " is not positive; a node has at least 1 GPU");
   return query;
 }
 
-RanksView view_of(RanksQuery query) {
-  TSR_CHECK(query.world <= kLargestWorld, "--world ", query.world,
-            " is too large to be shown; choose at most ", kLargestWorld);
-  Plan plan = megatron_plan(query.world, query.config);
-  TSR_CHECK(query.gpus_per_node > 0, "--gpus-per-node ", query.gpus_per_node,
-            " is not positive; a node has at least 1 GPU");
-  TSR_CHECK(!query.rank || plan.layout("decoder").contains(*query.rank), "--rank ",
-            query.rank.value_or(GlobalRank{}), " is outside the world; choose 0 to ",
-            query.world - 1);
-  return {std::move(query), std::move(plan)};
+RanksView view_of(const RanksFlags& flags, const DialectQuery& query) {
+  RanksView view{.layout = plan_in(find_dialect(flags.dialect), query),
+                 .machine = {query.gpus_per_node, flags.nodes_per_rack}};
+  TSR_CHECK(!flags.rank || (0 <= *flags.rank && *flags.rank < query.world), "--rank ",
+            flags.rank.value_or(0), " is outside the world; choose 0 to ", query.world - 1);
+  if (flags.rank) view.rank = GlobalRank{*flags.rank};
+  return view;
 }
 
-void write_svg(const RanksView& view, const std::string& path) {
-  TSR_CHECK(view.world() <= kLargestPicture, "a picture of ", view.world(),
-            " ranks cannot be read; --svg draws worlds of up to ", kLargestPicture);
-  const auto [decoder, experts, order] = size_lines(view);
-  const RankGrid grid =
-      make_rank_grid(kinds_to_draw(view), view.query.gpus_per_node, view.query.rank);
+void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
-  file << draw_svg(grid, headline(view), concat(decoder, "; experts ", experts, "; order ", order));
+  file << text;
   file.close();
   if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
 }
 
+std::string svg_of(const RanksView& view) {
+  TSR_CHECK(view.world() <= kLargestPicture, "a picture of ", view.world(),
+            " ranks cannot be read; --svg draws worlds of up to ", kLargestPicture);
+  std::vector<std::string> lines;
+  for (const auto& [name, text] : view.layout.lines()) {
+    lines.push_back(lines.empty() ? text : concat(name, " ", text));
+  }
+  const RankGrid grid = make_rank_grid(kinds_to_draw(view), view.machine.gpus_per_node, view.rank);
+  return draw_svg(grid, headline(view), join(lines, "; "));
+}
+
+// Pictures are made before any is written, so that a refusal leaves no file.
+void write_pictures(const RanksView& view, const RanksFlags& flags) {
+  const std::optional<TrainingStep> step = flags.step();
+  std::string svg;
+  std::string page;
+  if (flags.svg) svg = svg_of(view);
+  if (flags.html) page = draw_page({headline(view), view.layout, view.machine, step});
+  if (flags.svg) write_file(*flags.svg, svg);
+  if (flags.html) write_file(*flags.html, page);
+}
+
+int run_translation(const RanksFlags& flags, const DialectQuery& query) {
+  const Dialect& to = find_dialect(*flags.to);
+  const RanksView view = view_of(flags, query);
+  const TranslationView answer{view.layout, query.flags, to,
+                               translate(view.layout, to, query.gpus_per_node)};
+  if (flags.json) {
+    write_translation_json(answer, std::cout);
+  } else {
+    write_translation_text(answer, std::cout);
+  }
+  return answer.translation.flags ? kOk : kFailed;
+}
+
+void write_remarks(const RanksFlags& flags) {
+  if (flags.svg) std::cout << "\npicture: " << *flags.svg << "\n";
+  if (flags.html) std::cout << "\npage: " << *flags.html << "\n";
+  if (!flags.is_example()) return;
+  std::cout << "\nThis is an example. Your own layout: tessera ranks --world N --tp N --pp N\n"
+               "`tessera ranks --help` lists all flags; --svg FILE draws the picture, --html FILE "
+               "a page.\n";
+}
+
 }  // namespace
 
-std::vector<GroupSpec> kinds_to_draw(const RanksView& view) {
-  const std::span<const GroupSpec> specs = view.plan.specs();
-  std::vector<GroupSpec> chosen;
-  for (const char* label : {"tp", "cp", "dp", "pp", "etp", "ep", "edp"}) {
-    const GroupSpec& spec = *std::ranges::find(specs, label, &GroupSpec::label);
-    // The experts' groups are drawn where they are not the decoder's groups of the same axis.
-    const std::string& axis = spec.groups.axes().front();
-    const bool repeats =
-        std::string_view(label) != axis && view.expert().axis(axis) == view.decoder().axis(axis);
-    if (spec.groups.size() > 1 && !repeats) chosen.push_back(spec);
+std::vector<LabelledAxis> labelled_axes(const RanksView& view) {
+  std::vector<LabelledAxis> axes;
+  for (const ShownLayout& shown : view.layout.layouts) {
+    for (const auto& [label, axis] : shown.axes) {
+      if (std::ranges::find(axes, label, &LabelledAxis::label) == axes.end()) {
+        axes.push_back({label, &shown, axis});
+      }
+    }
   }
-  if (chosen.empty()) chosen.push_back(specs.back());  // A world of one rank.
+  return axes;
+}
+
+std::vector<GroupSpec> kinds_to_draw(const RanksView& view) {
+  std::vector<GroupSpec> chosen;
+  const std::vector<LabelledAxis> axes = labelled_axes(view);
+  for (const auto& [label, shown, axis] : axes) {
+    // The experts' groups are drawn where they are not the others' groups of the same axis.
+    const Layout& first = view.layout.layouts.front().layout;
+    const bool repeats = label != axis && first.axis(axis) == shown->layout.axis(axis);
+    if (shown->layout.axis(axis).size() == 1 || repeats) continue;
+    chosen.push_back({.name = label, .label = label, .groups = {shown->layout, {axis}}});
+  }
+  const auto& [label, shown, axis] = axes.front();
+  if (chosen.empty()) chosen.push_back({label, label, {shown->layout, {axis}}});  // One rank.
   return chosen;
 }
 
 int run_ranks(const std::vector<std::string>& arguments) {
   CLI::App app("Shows how ranks form groups, without starting any process.", "tessera ranks");
-  Flags flags;
-  add_flags(app, flags);
+  RanksFlags flags;
+  flags.dialect = dialect_of(arguments);
+  add_ranks_flags(app, flags);
   if (const auto done = parse(app, arguments)) return *done;
 
-  const RanksView view = view_of(query_of(flags));
-  if (flags.svg) write_svg(view, *flags.svg);
+  check_together(flags);
+  const DialectQuery query = query_of(flags);
+  if (flags.to) return run_translation(flags, query);
+  const RanksView view = view_of(flags, query);
+  write_pictures(view, flags);
   if (flags.json) {
     write_ranks_json(view, std::cout);
     return kOk;
   }
-  const TerminalOptions terminal{terminal_width(), color_mode(flags.color)};
-  write_ranks_text(view, terminal, std::cout);
-  if (flags.svg) std::cout << "\npicture: " << *flags.svg << "\n";
-  if (flags.is_example()) {
-    std::cout << "\nThis is an example. Your own layout: tessera ranks --world N --tp N --pp N\n"
-                 "`tessera ranks --help` lists all flags; --svg FILE draws the picture.\n";
-  }
+  write_ranks_text(view, {terminal_width(), color_mode(flags.color)}, std::cout);
+  write_remarks(flags);
   return kOk;
 }
 

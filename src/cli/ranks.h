@@ -4,29 +4,32 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "tessera/draw/rank_grid.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/dialect.h"
+#include "tessera/plan/traffic.h"
+#include "tessera/plan/translate.h"
 
 namespace tessera::cli {
 
-/// What `tessera ranks` was asked to show.
-struct RanksQuery {
-  int64_t world = 1;
-  MegatronConfig config;
-  std::optional<GlobalRank> rank;
-  int64_t gpus_per_node = 8;
-};
-
-/// A configuration that was asked about, and what it means.
+/// A layout that was asked about.
 struct RanksView {
-  RanksQuery query;
-  Plan plan;
+  DialectPlan layout;
+  Machine machine = {};
+  std::optional<GlobalRank> rank = std::nullopt;
 
-  int64_t world() const { return plan.world(); }
-  const Layout& decoder() const { return plan.layout("decoder"); }
-  const Layout& expert() const { return plan.layout("expert"); }
+  int64_t world() const { return layout.plan.world(); }
+  const Plan& plan() const { return layout.plan; }
 };
+
+/// A label of an axis and the layout that has it; labels that stand in several layouts come once.
+struct LabelledAxis {
+  std::string label;
+  const ShownLayout* shown = nullptr;
+  std::string axis;
+};
+std::vector<LabelledAxis> labelled_axes(const RanksView& view);
 
 /// The kinds along single axes of more than one rank: the panels of the pictures.
 std::vector<GroupSpec> kinds_to_draw(const RanksView& view);
@@ -34,15 +37,18 @@ std::vector<GroupSpec> kinds_to_draw(const RanksView& view);
 /// "64 ranks on 8 nodes of 8 GPUs".
 std::string headline(const RanksView& view);
 
-/// "tp 8 × cp 1 × dp 4 × pp 2" and the like.
-struct SizeLines {
-  std::string decoder;
-  std::string experts;
-  std::string order;
-};
-SizeLines size_lines(const RanksView& view);
-
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out);
 void write_ranks_json(const RanksView& view, std::ostream& out);
+
+/// What was translated, and into what.
+struct TranslationView {
+  const DialectPlan& from;
+  FlagValues flags;  // That said it.
+  const Dialect& to;
+  Translation translation;
+};
+
+void write_translation_text(const TranslationView& view, std::ostream& out);
+void write_translation_json(const TranslationView& view, std::ostream& out);
 
 }  // namespace tessera::cli

@@ -25,12 +25,13 @@ Json to_json(const GroupSpec& spec) {
   return json;
 }
 
-// One entry per axis of both layouts; the experts' tp and dp are called etp and edp.
+// One entry per axis of all layouts.
 Json per_axis(const RanksView& view, auto value) {
-  return {{"tp", value(view.decoder(), "tp")}, {"cp", value(view.decoder(), "cp")},
-          {"ep", value(view.expert(), "ep")},  {"dp", value(view.decoder(), "dp")},
-          {"pp", value(view.decoder(), "pp")}, {"etp", value(view.expert(), "tp")},
-          {"edp", value(view.expert(), "dp")}};
+  Json json = Json::object();
+  for (const auto& [label, shown, axis] : labelled_axes(view)) {
+    json[label] = value(shown->layout, axis);
+  }
+  return json;
 }
 
 // "0,1,2"; a million ranks pass here, so no stream is used.
@@ -56,10 +57,10 @@ std::string open_object(const Json& object) {
 // The groups of one rank may hold a million ranks: they are written without a document in between.
 void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
   const auto coordinate = per_axis(
-      view, [&](const Layout& layout, const char* axis) { return layout.coordinate(rank, axis); });
+      view, [&](const Layout& layout, const auto& axis) { return layout.coordinate(rank, axis); });
   out << open_object({{"rank", rank.value}, {"coordinate", coordinate}}) << ",\"groups\":{";
   const char* between = "";
-  for (const auto& [spec, ranks] : view.plan.groups_of(rank)) {
+  for (const auto& [spec, ranks] : view.plan().groups_of(rank)) {
     out << between << Json(spec->name) << ":[" << joined(ranks) << "]";
     between = ",";
   }
@@ -69,16 +70,15 @@ void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
 }  // namespace
 
 void write_ranks_json(const RanksView& view, std::ostream& out) {
-  Json json{{"world", view.world()},
-            {"order", view.query.config.order},
-            {"sizes", per_axis(view, [](const Layout& layout, const char* axis) {
-               return layout.axis(axis).size();
-             })}};
-  for (const GroupSpec& spec : view.plan.specs()) json["kinds"].push_back(to_json(spec));
+  Json json{{"dialect", view.layout.dialect}, {"world", view.world()}};
+  for (const Note& note : view.layout.notes) json[note.name] = note.value;
+  json["sizes"] = per_axis(
+      view, [](const Layout& layout, const auto& axis) { return layout.axis(axis).size(); });
+  for (const GroupSpec& spec : view.plan().specs()) json["kinds"].push_back(to_json(spec));
   out << open_object(json);
-  if (view.query.rank) {
+  if (view.rank) {
     out << ",\"rank\":";
-    write_rank(view, *view.query.rank, out);
+    write_rank(view, *view.rank, out);
   }
   out << "}\n";
 }

@@ -15,4 +15,8 @@ int64_t checked_add(int64_t a, int64_t b, std::string_view what);
 /// The product of all factors, 1 for none; ConfigError naming `what` when it leaves int64.
 int64_t checked_product(std::span<const int64_t> factors, std::string_view what);
 
+/// The whole text as a number; ConfigError naming `what`, such as a flag, where it is anything
+/// else.
+int64_t checked_integer(std::string_view text, std::string_view what);
+
 }  // namespace tessera

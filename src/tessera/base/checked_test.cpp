@@ -33,5 +33,12 @@ TEST(Checked, RefusesOverflowAndNamesTheFactors) {
   }
 }
 
+TEST(Checked, IntegersAreWholeTexts) {
+  EXPECT_EQ(checked_integer("-12", "--x"), -12);
+  for (const char* text : {"", "1.5", "8 ", "99999999999999999999"}) {
+    EXPECT_THROW(checked_integer(text, "--x"), ConfigError) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

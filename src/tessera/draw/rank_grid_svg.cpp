@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "tessera/base/text.h"
+#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/rank_grid.h"
 
 namespace tessera {
@@ -18,29 +19,6 @@ constexpr int64_t kNodeGap = 6;
 constexpr int64_t kPanelGap = 36;
 constexpr int64_t kWidestPicture = 1400;
 constexpr int64_t kCharacter = 8;  // The width of a letter of 13 pixels, generously.
-
-std::string escape_xml(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
 
 class Drawing {
  public:

@@ -1,0 +1,133 @@
+#include "cli/ranks_flags.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/parse.h"
+#include "tessera/base/check.h"
+
+namespace tessera::cli {
+namespace {
+
+void add_layout_flag(CLI::App& app, const std::string& names, const DialectFlag& flag,
+                     FlagValues& values, const std::string& group) {
+  const auto store = [&values, name = flag.name](const std::string& text) {
+    values.push_back({name, text});
+  };
+  app.add_option_function<std::string>(names, store, flag.help)
+      ->type_name(flag.value)
+      ->group(group);
+}
+
+void add_own_flags(CLI::App& app, const Dialect& dialect, FlagValues& values) {
+  for (const DialectFlag& flag : dialect.flags) {
+    const std::string names = flag.shorthand.empty() ? flag.name : flag.name + "," + flag.shorthand;
+    add_layout_flag(app, names, flag, values, concat("Layout, in the words of ", dialect.name));
+  }
+}
+
+// Not in the help: people who know another dialect try them.
+void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
+  std::set<std::string> known;
+  for (const DialectFlag& flag : own.flags) known.insert({flag.name, flag.shorthand});
+  for (const Dialect& dialect : dialects()) {
+    for (DialectFlag flag : dialect.flags) {
+      for (const std::string& name : {flag.name, flag.shorthand}) {
+        if (name.empty() || !known.insert(name).second) continue;
+        flag.name = name;
+        add_layout_flag(app, name, flag, values, "");
+      }
+    }
+  }
+  if (!known.insert("--dp").second) return;
+  app.add_option_function<std::string>(
+         "--dp",
+         [](const std::string&) {
+           throw ConfigError("--dp is not given but follows: it is world / (tp·cp·pp)");
+         })
+      ->group("");
+}
+
+void add_page_flags(CLI::App& app, RanksFlags& flags) {
+  const std::string group = "Page (--html): how much a training step sends";
+  const auto add = [&](const std::string& flag, std::optional<int64_t>& value,
+                       const std::string& help) {
+    add_integer(app, flag, value, help);
+    app.get_option(flag)->group(group);
+  };
+  add("--hidden", flags.hidden, "hidden size of the model");
+  add("--layers", flags.layers, "its layers");
+  add("--sequence", flags.sequence, "tokens in a sequence");
+  add("--micro-batch", flags.micro_batch, "sequences in a micro-batch (1)");
+  add("--microbatches", flags.microbatches, "micro-batches in a step (1)");
+  add("--experts-per-token", flags.experts_per_token, "experts that a token goes to (2)");
+  add("--parameters", flags.parameters, "parameters (12·layers·hidden²)");
+}
+
+}  // namespace
+
+std::string dialect_of(const std::vector<std::string>& arguments) {
+  std::string found = "megatron";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const std::string flag : {"--dialect", "--from"}) {
+      if (arguments[i] == flag && i + 1 < arguments.size()) found = arguments[i + 1];
+      if (arguments[i].starts_with(flag + "=")) found = arguments[i].substr(flag.size() + 1);
+    }
+  }
+  return found;
+}
+
+void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
+  const Dialect& dialect = find_dialect(flags.dialect);
+  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo or nemo (megatron)");
+  add_integer(app, "--world", flags.world, "number of ranks");
+  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
+  add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
+  app.add_option("--svg", flags.svg, "write the picture to this file");
+  app.add_option("--html", flags.html, "write a page that explains the layout to this file");
+  app.add_option("--to", flags.to, "say the layout in this dialect");
+  app.add_flag("--json", flags.json, "print JSON");
+  app.add_option("--color", flags.color, "auto, always or never (auto)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_own_flags(app, dialect, flags.layout);
+  add_foreign_flags(app, dialect, flags.layout);
+  add_integer(app, "--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
+  app.get_option("--nodes-per-rack")->group("Page (--html): how much a training step sends");
+  add_page_flags(app, flags);
+  app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
+                    ".\nThe data-parallel size is what remains: world / (tp·cp·pp).\n",
+                    "`--dialect olmo --help` and `--dialect nemo --help` list those flags.\n"));
+}
+
+std::optional<TrainingStep> RanksFlags::step() const {
+  const bool any = hidden || layers || sequence || micro_batch || microbatches ||
+                   experts_per_token || parameters;
+  if (!any) return std::nullopt;
+  TSR_CHECK(html, "sizes of a model (--hidden, --layers, --sequence, …) are for the page; ",
+            "add --html FILE, or leave them out");
+  TSR_CHECK(hidden && layers && sequence, "the traffic of a step needs --hidden, --layers and ",
+            "--sequence; ",
+            !hidden   ? "--hidden"
+            : !layers ? "--layers"
+                      : "--sequence",
+            " is missing");
+  return TrainingStep{.hidden = *hidden,
+                      .layers = *layers,
+                      .sequence = *sequence,
+                      .micro_batch = micro_batch.value_or(1),
+                      .microbatches = microbatches.value_or(1),
+                      .experts_per_token = experts_per_token.value_or(2),
+                      .parameters = parameters};
+}
+
+void check_together(const RanksFlags& flags) {
+  TSR_CHECK(!flags.nodes_per_rack || flags.html,
+            "--nodes-per-rack is for the page; add --html FILE, or leave it out");
+  TSR_CHECK(!flags.nodes_per_rack || *flags.nodes_per_rack > 0, "--nodes-per-rack ",
+            flags.nodes_per_rack.value_or(0), " is not positive; a rack has at least 1 node");
+  const char* const other = flags.svg ? "--svg" : flags.html ? "--html" : "--rank";
+  TSR_CHECK(!flags.to || !(flags.svg || flags.html || flags.rank), "--to prints flags, not ranks; ",
+            "leave ", other, " out, or ask for it without --to");
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,213 @@
+#include "tessera/plan/olmo_config.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/plan/split_points.h"
+
+namespace tessera::olmo {
+namespace {
+
+template <class Enum>
+struct EnumText {
+  Enum value;
+  const char* text;
+};
+
+/// What the values of an enumeration are called, and their texts.
+template <class Enum>
+struct Texts;
+
+template <>
+struct Texts<DataParallelType> {
+  static constexpr const char* kKind = "data parallel type";
+  static constexpr std::array kAll{EnumText{DataParallelType::fsdp, "fsdp"},
+                                   EnumText{DataParallelType::hsdp, "hsdp"},
+                                   EnumText{DataParallelType::ddp, "ddp"}};
+};
+
+template <>
+struct Texts<DType> {
+  static constexpr const char* kKind = "dtype";
+  static constexpr std::array kAll{
+      EnumText{DType::float32, "float32"}, EnumText{DType::bfloat16, "bfloat16"},
+      EnumText{DType::float16, "float16"}, EnumText{DType::float8_e4m3fn, "float8_e4m3fn"},
+      EnumText{DType::float8_e5m2, "float8_e5m2"}};
+};
+
+template <>
+struct Texts<MeshDimName> {
+  static constexpr const char* kKind = "mesh dimension";
+  static constexpr std::array kAll{EnumText{MeshDimName::dp, "dp"},
+                                   EnumText{MeshDimName::dp_replicate, "dp_replicate"},
+                                   EnumText{MeshDimName::dp_shard, "dp_shard"},
+                                   EnumText{MeshDimName::tp, "tp"},
+                                   EnumText{MeshDimName::cp, "cp"},
+                                   EnumText{MeshDimName::pp, "pp"},
+                                   EnumText{MeshDimName::ep, "ep"},
+                                   EnumText{MeshDimName::ep_replicate, "ep_replicate"},
+                                   EnumText{MeshDimName::ep_shard, "ep_shard"},
+                                   EnumText{MeshDimName::dp_ep, "dp_ep"},
+                                   EnumText{MeshDimName::dp_cp, "dp_cp"}};
+};
+
+template <>
+struct Texts<DPMeshDimName> {
+  static constexpr const char* kKind = "data parallel mesh dimension";
+  static constexpr std::array kAll{EnumText{DPMeshDimName::replicate, "dp_replicate"},
+                                   EnumText{DPMeshDimName::shard, "dp_shard"}};
+};
+
+template <>
+struct Texts<PipelineScheduleType> {
+  static constexpr const char* kKind = "pipeline schedule";
+  static constexpr std::array kAll{
+      EnumText{PipelineScheduleType::single_1F1B, "1F1B"},
+      EnumText{PipelineScheduleType::gpipe, "GPipe"},
+      EnumText{PipelineScheduleType::interleaved_1F1B, "Interleaved1F1B"},
+      EnumText{PipelineScheduleType::looped_bfs, "LoopedBFS"},
+      EnumText{PipelineScheduleType::interleaved_zero_bubble, "InterleavedZeroBubble"},
+      EnumText{PipelineScheduleType::zbv_zero_bubble, "ZBVZeroBubble"}};
+};
+
+template <>
+struct Texts<PipelineSplitStyle> {
+  static constexpr const char* kKind = "pipeline split style";
+  static constexpr std::array kAll{EnumText{PipelineSplitStyle::loop, "loop"},
+                                   EnumText{PipelineSplitStyle::v, "v"}};
+};
+
+template <class Enum>
+const char* text_of(Enum value) {
+  const auto& all = Texts<Enum>::kAll;
+  const auto at = std::ranges::find(all, value, &EnumText<Enum>::value);
+  TSR_CHECK(at != all.end(), static_cast<int>(value), " is no ", Texts<Enum>::kKind,
+            "; use the named values");
+  return at->text;
+}
+
+void check_divides(const char* field, int64_t degree, int64_t dp_world_size) {
+  TSR_CHECK(degree > 0, "DataParallelConfig.", field, " is ", degree,
+            ", but must be at least 1; leave it out to have it follow from the rest");
+  TSR_CHECK(dp_world_size % degree == 0, "DataParallelConfig.", field, " is ", degree,
+            ", which does not divide the data parallel world of ", dp_world_size,
+            " ranks; choose a divisor of it, or leave it out");
+}
+
+}  // namespace
+
+const char* to_string(DataParallelType type) {
+  return text_of(type);
+}
+const char* to_string(DType dtype) {
+  return text_of(dtype);
+}
+const char* to_string(MeshDimName name) {
+  return text_of(name);
+}
+const char* to_string(DPMeshDimName name) {
+  return text_of(name);
+}
+const char* to_string(PipelineScheduleType schedule) {
+  return text_of(schedule);
+}
+const char* to_string(PipelineSplitStyle style) {
+  return text_of(style);
+}
+
+template <class Enum>
+Enum from_string(std::string_view text) {
+  std::vector<std::string> known;
+  for (const auto& entry : Texts<Enum>::kAll) {
+    if (entry.text == text) return entry.value;
+    known.emplace_back(entry.text);
+  }
+  throw ConfigError(concat("'", text, "' is no ", Texts<Enum>::kKind, "; choose ",
+                           join(known, ", "), did_you_mean(text, known)));
+}
+
+template DataParallelType from_string(std::string_view text);
+template DType from_string(std::string_view text);
+template MeshDimName from_string(std::string_view text);
+template DPMeshDimName from_string(std::string_view text);
+template PipelineScheduleType from_string(std::string_view text);
+template PipelineSplitStyle from_string(std::string_view text);
+
+bool is_single_stage(PipelineScheduleType schedule) {
+  return schedule == PipelineScheduleType::single_1F1B || schedule == PipelineScheduleType::gpipe;
+}
+
+bool is_multi_stage(PipelineScheduleType schedule) {
+  return !is_single_stage(schedule);
+}
+
+PipelineSplitStyle default_style(PipelineScheduleType schedule) {
+  return schedule == PipelineScheduleType::zbv_zero_bubble ? PipelineSplitStyle::v
+                                                           : PipelineSplitStyle::loop;
+}
+
+ReplicateAndShardDegree DataParallelConfig::get_replicate_and_shard_degree(
+    int64_t dp_world_size, int64_t num_nodes) const {
+  if (num_replicas) check_divides("num_replicas", *num_replicas, dp_world_size);
+  if (shard_degree) check_divides("shard_degree", *shard_degree, dp_world_size);
+  if (needs_num_nodes()) {
+    TSR_CHECK(num_nodes > 0 && dp_world_size % num_nodes == 0, "one replica a node was asked for, ",
+              "but the ", dp_world_size, " data parallel ranks cannot be shared out among ",
+              num_nodes, " nodes; set DataParallelConfig.num_replicas or shard_degree");
+  }
+  const int64_t replicas =
+      num_replicas.value_or(shard_degree ? dp_world_size / *shard_degree : num_nodes);
+  const int64_t shards = shard_degree.value_or(dp_world_size / replicas);
+  TSR_CHECK(dp_world_size / replicas == shards, "num_replicas=", replicas,
+            " times shard_degree=", shards, " are not the ", dp_world_size,
+            " data parallel ranks; leave one of them out, or choose ", dp_world_size / replicas,
+            " shards");
+  return {replicas, shards};
+}
+
+PipelineSplitStyle PipelineParallelConfig::infer_style() const {
+  return style.value_or(default_style(schedule));
+}
+
+int64_t PipelineParallelConfig::final_stage_rank() const {
+  return infer_style() == PipelineSplitStyle::loop ? degree - 1 : 0;
+}
+
+std::vector<int64_t> PipelineParallelConfig::rank_completion_order() const {
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < degree; ++rank) ranks.push_back(rank);
+  if (infer_style() == PipelineSplitStyle::loop) std::ranges::reverse(ranks);
+  return ranks;
+}
+
+std::vector<int64_t> PipelineParallelConfig::stage_ids_this_rank(int64_t pp_rank,
+                                                                 int64_t num_stages) const {
+  TSR_CHECK(degree > 0, "PipelineParallelConfig.degree is ", degree, ", but must be at least 1");
+  TSR_CHECK(num_stages > 0 && num_stages % degree == 0, num_stages,
+            " stages cannot be shared out evenly among ", degree,
+            " pipeline ranks; choose a multiple of that number");
+  TSR_CHECK(0 <= pp_rank && pp_rank < degree, "rank ", pp_rank, " is not in a pipeline of ", degree,
+            " ranks; choose 0 to ", degree - 1);
+  if (infer_style() == PipelineSplitStyle::loop) {
+    std::vector<int64_t> stages;
+    for (int64_t stage = pp_rank; stage < num_stages; stage += degree) stages.push_back(stage);
+    return stages;
+  }
+  TSR_CHECK(num_stages / degree == 2, "style v puts 2 stages on each of the ", degree,
+            " pipeline ranks, not ", num_stages / degree,
+            "; choose twice as many stages as ranks, or style loop");
+  return {pp_rank, num_stages - 1 - pp_rank};
+}
+
+std::vector<int64_t> TransformerPipelineParallelConfig::get_split_points(int64_t n_layers) const {
+  if (split_points) {
+    check_split_points(*split_points, n_layers);
+    return *split_points;
+  }
+  const int64_t per_rank = is_single_stage(schedule) ? 1 : 2;
+  return even_split_points(n_layers, checked_multiply(degree, per_rank, "the number of stages"));
+}
+
+}  // namespace tessera::olmo

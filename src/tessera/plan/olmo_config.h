@@ -1,0 +1,151 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+/// The configuration values of OLMo-core's `distributed.parallel`, with the page's names, fields
+/// and defaults. Values alone: what they mean is olmo_plan's.
+namespace tessera::olmo {
+
+enum class DataParallelType { fsdp, hsdp, ddp };
+
+enum class DType { float32, bfloat16, float16, float8_e4m3fn, float8_e5m2 };
+
+/// The names of mesh dimensions.
+enum class MeshDimName {
+  dp,
+  dp_replicate,
+  dp_shard,
+  tp,
+  cp,
+  pp,
+  ep,
+  ep_replicate,
+  ep_shard,
+  dp_ep,
+  dp_cp,
+};
+
+/// Those of data parallelism; their text is that of MeshDimName.
+enum class DPMeshDimName { replicate, shard };
+
+enum class PipelineScheduleType {
+  single_1F1B,
+  gpipe,
+  interleaved_1F1B,
+  looped_bfs,
+  interleaved_zero_bubble,
+  zbv_zero_bubble,
+};
+
+enum class PipelineSplitStyle { loop, v };
+
+/// The page's text of a value, such as "Interleaved1F1B".
+const char* to_string(DataParallelType type);
+const char* to_string(DType dtype);
+const char* to_string(MeshDimName name);
+const char* to_string(DPMeshDimName name);
+const char* to_string(PipelineScheduleType schedule);
+const char* to_string(PipelineSplitStyle style);
+
+/// The value of a text; ConfigError with the nearest one where there is none.
+template <class Enum>
+Enum from_string(std::string_view text);
+
+template <class Enum>
+  requires std::is_enum_v<Enum> && requires(Enum value) { to_string(value); }
+std::ostream& operator<<(std::ostream& out, Enum value) {
+  return out << to_string(value);
+}
+
+/// Whether a rank has one stage in this schedule.
+bool is_single_stage(PipelineScheduleType schedule);
+bool is_multi_stage(PipelineScheduleType schedule);
+PipelineSplitStyle default_style(PipelineScheduleType schedule);
+
+struct ReplicateAndShardDegree {
+  int64_t num_replicas = 1;
+  int64_t shard_degree = 1;
+
+  friend bool operator==(const ReplicateAndShardDegree&, const ReplicateAndShardDegree&) = default;
+};
+
+struct DataParallelConfig {
+  DataParallelType name = DataParallelType::fsdp;
+  std::optional<DType> param_dtype = std::nullopt;
+  DType reduce_dtype = DType::float32;
+  std::optional<int64_t> num_replicas = std::nullopt;  // Of HSDP; ignored otherwise.
+  std::optional<int64_t> shard_degree = std::nullopt;  // Of HSDP; ignored otherwise.
+
+  /// What is not set follows from the rest; where neither is, there is one replica a node.
+  ReplicateAndShardDegree get_replicate_and_shard_degree(int64_t dp_world_size,
+                                                         int64_t num_nodes) const;
+  /// Whether the answer depends on the number of nodes.
+  bool needs_num_nodes() const { return !num_replicas && !shard_degree; }
+
+  friend bool operator==(const DataParallelConfig&, const DataParallelConfig&) = default;
+};
+
+struct TensorParallelConfig {
+  int64_t degree = 1;
+  bool enable_async = false;
+
+  friend bool operator==(const TensorParallelConfig&, const TensorParallelConfig&) = default;
+};
+
+struct ContextParallelConfig {
+  int64_t degree = 1;
+
+  friend bool operator==(const ContextParallelConfig&, const ContextParallelConfig&) = default;
+};
+
+struct ExpertParallelConfig {
+  int64_t degree = 1;
+
+  friend bool operator==(const ExpertParallelConfig&, const ExpertParallelConfig&) = default;
+};
+
+struct PipelineParallelConfig {
+  int64_t degree = 1;
+  PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
+  std::optional<PipelineSplitStyle> style = std::nullopt;  // The schedule's.
+
+  PipelineSplitStyle infer_style() const;
+  /// The rank of the pipeline that has the last stage.
+  int64_t final_stage_rank() const;
+  /// The ranks of the pipeline in the order in which they finish a batch.
+  std::vector<int64_t> rank_completion_order() const;
+  /// The stages of a rank of the pipeline: every degree-th one, or for style v one on the way down
+  /// and one on the way up.
+  std::vector<int64_t> stage_ids_this_rank(int64_t pp_rank, int64_t num_stages) const;
+
+  friend bool operator==(const PipelineParallelConfig&, const PipelineParallelConfig&) = default;
+};
+
+struct TransformerPipelineParallelConfig : PipelineParallelConfig {
+  /// The block with which each stage but the first begins; the rule of split_points.h unless given.
+  std::optional<std::vector<int64_t>> split_points = std::nullopt;
+
+  std::vector<int64_t> get_split_points(int64_t n_layers) const;
+
+  friend bool operator==(const TransformerPipelineParallelConfig&,
+                         const TransformerPipelineParallelConfig&) = default;
+};
+
+/// The arguments of build_world_mesh: a kind of parallelism that is not given has no dimension.
+struct WorldMeshConfig {
+  std::optional<DataParallelConfig> dp = std::nullopt;
+  std::optional<TensorParallelConfig> tp = std::nullopt;
+  std::optional<ContextParallelConfig> cp = std::nullopt;
+  std::optional<PipelineParallelConfig> pp = std::nullopt;
+  std::optional<ExpertParallelConfig> ep = std::nullopt;
+
+  friend bool operator==(const WorldMeshConfig&, const WorldMeshConfig&) = default;
+};
+
+}  // namespace tessera::olmo

@@ -1,0 +1,220 @@
+#include "tessera/plan/traffic.h"
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kBytes = 2;  // Of a number: bf16.
+
+void check_positive(const char* name, int64_t value) {
+  TSR_CHECK(value > 0, name, " ", value, " is not positive; choose at least 1");
+}
+
+// The letters of the formulas.
+struct Letters {
+  double activations;  // A
+  double layers;       // L, on a stage.
+  double microbatches;
+  double weights;  // W, on a rank before data parallelism shards them.
+  double tensor;
+};
+
+Letters letters_of(const DialectPlan& layout, const TrainingStep& step) {
+  const auto size = [&](Role role) { return static_cast<double>(layout.size(role)); };
+  const double tokens = static_cast<double>(step.micro_batch) * static_cast<double>(step.sequence) /
+                        size(Role::kContext);
+  return {.activations = kBytes * tokens * static_cast<double>(step.hidden),
+          .layers = static_cast<double>(step.layers) / size(Role::kPipeline),
+          .microbatches = static_cast<double>(step.microbatches),
+          .weights = kBytes * step.num_parameters() / size(Role::kTensor) / size(Role::kPipeline),
+          .tensor = size(Role::kTensor)};
+}
+
+// What a role sends, without the name of its group.
+std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const TrainingStep& step) {
+  const Letters at = letters_of(layout, step);
+  const auto n = static_cast<double>(layout.size(role));
+  const double per_layer = at.microbatches * at.layers * at.activations;
+  const double part = (n - 1) / n;
+  switch (role) {
+    case Role::kTensor:
+      return Traffic{"", "4 all-reduces of activations in every layer and micro-batch",
+                     "4 · M · L · A · 2(n−1)/n", Pattern::kRing, 4 * per_layer * 2 * part};
+    case Role::kContext:
+      return Traffic{
+          "", "keys and values go round in every layer, and twice as much on the way back",
+          "6 · M · L · A/tp · (n−1)", Pattern::kRing, 6 * per_layer / at.tensor * (n - 1)};
+    case Role::kPipeline:
+      return Traffic{"", "activations to the next stage, their gradients to the one before",
+                     n > 2 ? "2 · M · A" : "M · A", Pattern::kLine,
+                     (n > 2 ? 2 : 1) * at.microbatches * at.activations};
+    case Role::kExpert:
+      return Traffic{"", "tokens to their experts and back, forward and backward",
+                     "4 · M · L · k · A · (n−1)/n", Pattern::kAllToAll,
+                     4 * per_layer * static_cast<double>(step.experts_per_token) * part};
+    case Role::kGradients:
+      return Traffic{"", "an all-reduce of the gradients", "W · 2(n−1)/n", Pattern::kRing,
+                     at.weights * 2 * part};
+    case Role::kShards:
+      return Traffic{"", "parameters are gathered twice, gradients scattered once",
+                     "3 · W · (n−1)/n", Pattern::kRing, 3 * at.weights * part};
+    case Role::kReplicas:
+      return Traffic{"", "an all-reduce of the gradients of a shard", "W/shards · 2(n−1)/n",
+                     Pattern::kRing,
+                     at.weights / static_cast<double>(layout.size(Role::kShards)) * 2 * part};
+    case Role::kData:
+    case Role::kExpertGradients:
+      return std::nullopt;  // Numbers of samples and losses; experts are not counted apart.
+  }
+  return std::nullopt;
+}
+
+Link widest_link(const RankGroup& group, const Machine& machine) {
+  Link widest = Link::kInNode;
+  for (const GlobalRank rank : group) {
+    widest = std::max(widest, link_between(group.front(), rank, machine));
+  }
+  return widest;
+}
+
+void add_ring(const RankGroup& group, double bytes, const Machine& machine, PerLink& sum) {
+  for (size_t i = 0; i < group.size(); ++i) {
+    sum[link_between(group[i], group[(i + 1) % group.size()], machine)] += bytes;
+  }
+}
+
+// A stage in the middle sends half of its bytes to either side.
+void add_line(const RankGroup& group, double bytes, const Machine& machine, PerLink& sum) {
+  const double one_way = group.size() > 2 ? bytes / 2 : bytes;
+  for (size_t i = 0; i + 1 < group.size(); ++i) {
+    sum[link_between(group[i], group[i + 1], machine)] += 2 * one_way;
+  }
+}
+
+void add_all_to_all(const RankGroup& group, double bytes, const Machine& machine, PerLink& sum) {
+  const double to_each = bytes / static_cast<double>(group.size() - 1);
+  for (const GlobalRank from : group) {
+    for (const GlobalRank to : group) {
+      if (from != to) sum[link_between(from, to, machine)] += to_each;
+    }
+  }
+}
+
+}  // namespace
+
+double TrainingStep::num_parameters() const {
+  if (parameters) return static_cast<double>(*parameters);
+  return 12 * static_cast<double>(layers) * static_cast<double>(hidden) *
+         static_cast<double>(hidden);
+}
+
+void check(const TrainingStep& step, const DialectPlan& layout) {
+  check_positive("--hidden", step.hidden);
+  check_positive("--layers", step.layers);
+  check_positive("--sequence", step.sequence);
+  check_positive("--micro-batch", step.micro_batch);
+  check_positive("--microbatches", step.microbatches);
+  check_positive("--experts-per-token", step.experts_per_token);
+  check_positive("--parameters", step.parameters.value_or(1));
+  const int64_t stages = layout.size(Role::kPipeline);
+  TSR_CHECK(step.layers >= stages, "--layers ", step.layers, " cannot fill ", stages,
+            " pipeline stages; give at least ", stages, ", or fewer stages");
+}
+
+std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& step) {
+  check(step, layout);
+  std::vector<Traffic> all;
+  for (const auto& [role, name] : layout.roles) {
+    std::optional<Traffic> traffic = traffic_of(role, layout, step);
+    // Megatron keeps its optimizer in shards, but reduces gradients.
+    const bool counted = role == Role::kShards && layout.find(Role::kGradients) != nullptr;
+    if (!traffic || counted || layout.size(role) == 1) continue;
+    traffic->name = name;
+    all.push_back(std::move(*traffic));
+  }
+  return all;
+}
+
+const char* traffic_assumptions() {
+  return "Numbers have 2 bytes (bf16). Collectives run as rings in rank order: an all-reduce sends "
+         "2(n−1)/n of the data, an all-gather or a reduce-scatter (n−1)/n. Attention has as many "
+         "key "
+         "as query heads, every layer is alike and, where there are experts, has them; parameters "
+         "are "
+         "12 · layers · hidden² unless given, and experts' parameters are not counted apart. An "
+         "estimate to compare layouts by, not a measurement.";
+}
+
+std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step) {
+  const Letters at = letters_of(layout, step);
+  return {{"A",
+           "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
+           at.activations, true},
+          {"W", "bytes of a rank's weights: 2 · parameters/(tp · pp)", at.weights, true},
+          {"L", "layers on a stage: layers/pp", at.layers},
+          {"M", "micro-batches in a step", at.microbatches},
+          {"k", "experts that a token goes to", static_cast<double>(step.experts_per_token)}};
+}
+
+const char* to_string(Link link) {
+  switch (link) {
+    case Link::kInNode:
+      return "in node";
+    case Link::kAcrossNodes:
+      return "across nodes";
+    case Link::kAcrossRacks:
+      return "across racks";
+  }
+  return "unknown";
+}
+
+Link link_between(GlobalRank a, GlobalRank b, const Machine& machine) {
+  const int64_t node_a = a.value / machine.gpus_per_node;
+  const int64_t node_b = b.value / machine.gpus_per_node;
+  if (node_a == node_b) return Link::kInNode;
+  if (!machine.nodes_per_rack) return Link::kAcrossNodes;
+  const bool same_rack = node_a / *machine.nodes_per_rack == node_b / *machine.nodes_per_rack;
+  return same_rack ? Link::kAcrossNodes : Link::kAcrossRacks;
+}
+
+double& PerLink::operator[](Link link) {
+  switch (link) {
+    case Link::kInNode:
+      return in_node;
+    case Link::kAcrossNodes:
+      return across_nodes;
+    case Link::kAcrossRacks:
+      return across_racks;
+  }
+  return in_node;
+}
+
+PerLink groups_per_link(const GroupFamily& groups, const Machine& machine) {
+  PerLink count;
+  for (const RankGroup& group : groups.groups()) count[widest_link(group, machine)] += 1;
+  return count;
+}
+
+PerLink bytes_per_link(const GroupFamily& groups, const Traffic& traffic, const Machine& machine) {
+  PerLink sum;
+  for (const RankGroup& group : groups.groups()) {
+    if (group.size() == 1) continue;
+    switch (traffic.pattern) {
+      case Pattern::kRing:
+        add_ring(group, traffic.bytes, machine, sum);
+        break;
+      case Pattern::kLine:
+        add_line(group, traffic.bytes, machine, sum);
+        break;
+      case Pattern::kAllToAll:
+        add_all_to_all(group, traffic.bytes, machine, sum);
+        break;
+    }
+  }
+  return sum;
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#include "tessera/plan/translate.h"
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kLargestWorld = 65'536;
+
+RankGroup sorted_group(const GroupSpec* spec, GlobalRank rank) {
+  RankGroup group{rank};
+  if (spec != nullptr) group = spec->groups.group_of(rank).value_or(group);
+  std::ranges::sort(group);
+  return group;
+}
+
+std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from,
+                                              const DialectPlan& to) {
+  const GroupSpec* const ours = from.find(role);
+  const GroupSpec* const theirs = to.find(role);
+  for (GlobalRank rank{0}; rank.value < from.plan.world(); ++rank.value) {
+    RankGroup a = sorted_group(ours, rank);
+    if (a.front() != rank) continue;  // Its group was looked at already.
+    RankGroup b = sorted_group(theirs, rank);
+    if (a != b) return LayoutDifference{to_string(role), std::move(a), std::move(b)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LayoutDifference> first_difference(const DialectPlan& from, const DialectPlan& to) {
+  TSR_CHECK(from.plan.world() == to.plan.world(), "layouts of ", from.plan.world(), " and ",
+            to.plan.world(), " ranks cannot be compared; choose one world");
+  std::vector<Role> roles(kLayoutRoles.begin(), kLayoutRoles.end());
+  if (from.copies() > 1) roles.push_back(Role::kShards);
+  for (const Role role : roles) {
+    if (auto difference = difference_of(role, from, to)) return difference;
+  }
+  return std::nullopt;
+}
+
+Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_per_node) {
+  const int64_t world = from.plan.world();
+  TSR_CHECK(world <= kLargestWorld, "a layout of ", world,
+            " ranks is not translated, because every", " group is looked at; choose at most ",
+            kLargestWorld, " ranks with the same sizes");
+  std::optional<Translation> first;  // The nearest, because attempts come best first.
+  for (const FlagValues& flags : to.attempts(from)) {
+    Translation answer{.flags = std::nullopt, .nearest = flags};
+    try {
+      const DialectPlan said = plan_in(to, {world, gpus_per_node, flags});
+      answer.difference = first_difference(from, said);
+      if (!answer.difference) return {.flags = flags};
+    } catch (const ConfigError& error) {
+      answer.refusal = error.what();
+    }
+    answer.why = to.rule;
+    if (!first) first = std::move(answer);
+  }
+  return std::move(*first);  // There is always an attempt.
+}
+
+}  // namespace tessera

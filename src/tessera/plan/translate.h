@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tessera/plan/dialect.h"
+
+namespace tessera {
+
+/// Where two layouts differ first.
+struct LayoutDifference {
+  std::string kind;  // "dp", "tp", "cp", "pp", "ep" or "shards".
+  RankGroup from;    // A group of the one layout, and
+  RankGroup to;      // the group of its first rank in the other.
+
+  friend bool operator==(const LayoutDifference&, const LayoutDifference&) = default;
+};
+
+/// Nothing where the two are the same layout: the same world, and the same sets of ranks as
+/// data-, tensor-, context-, pipeline- and expert-parallel groups; where `from` keeps several
+/// copies of the model, also the same sets of ranks that share a copy. A kind that a layout does
+/// not have is one of groups of one rank. The order of ranks in a group does not count.
+std::optional<LayoutDifference> first_difference(const DialectPlan& from, const DialectPlan& to);
+
+/// How a layout is said in another dialect, or why it is not.
+struct Translation {
+  std::optional<FlagValues> flags;  // Besides --world.
+  /// Otherwise: what is the nearest that the other dialect can say, and the first difference,
+  FlagValues nearest = {};
+  std::optional<LayoutDifference> difference = std::nullopt;
+  std::string refusal = "";  // or what it answers to that,
+  std::string why = "";      // and the rule of that dialect behind it.
+};
+
+/// ConfigError for worlds of more than 65,536 ranks: every group is looked at.
+Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_per_node = 8);
+
+}  // namespace tessera
