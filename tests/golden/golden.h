@@ -46,7 +46,9 @@ struct Table {
 };
 
 Table megatron_groups_table();
+Table pipeline_table();
 Table rank_generator_table();
+Table olmo_schedule_table();
 Table olmo_tensors_table();
 Table olmo_utils_table();
 Table olmo_utils_collectives_table();

@@ -24,6 +24,8 @@ std::vector<Table> tables() {
   all.push_back(rank_generator_table());
   all.push_back(megatron_groups_table());
   all.push_back(olmo_tensors_table());
+  all.push_back(olmo_schedule_table());
+  all.push_back(pipeline_table());
   return all;
 }
 

@@ -48,4 +48,13 @@ inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};
 
+inline const Rule kPublishedTable{
+    "published table that differs from what runs",
+    "the peer's attribute is shifted on the last rank; ours publishes what runs"};
+inline const Rule kTextBehindAction{"text behind a complete action",
+                                    "the peer reads a beginning and ignores the rest"};
+inline const Rule kHalfAction{
+    "action with a part too few or too many",
+    "the peer reads a forward without a microbatch, a gather with one, an overlap of nothing"};
+
 }  // namespace tessera::golden::rules

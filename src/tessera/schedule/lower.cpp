@@ -111,7 +111,9 @@ ScheduleRow merged(const ScheduleRow& row) {
 Schedule lower(const Schedule& compute, const LowerOptions& options) {
   std::vector<ScheduleRow> rows = compute_rows(compute);
   verify(compute);
-  for (ScheduleRow& row : rows) row = reduced(detail::with_gathers(row), compute.shape());
+  if (!options.messages_only) {
+    for (ScheduleRow& row : rows) row = reduced(detail::with_gathers(row), compute.shape());
+  }
   rows = detail::with_early_receives(compute, rows);
   if (options.receives == Receives::kEarly)
     return {compute.name(), compute.shape(), std::move(rows)};

@@ -12,6 +12,7 @@ enum class Receives {
 
 struct LowerOptions {
   Receives receives = Receives::kEarly;
+  bool messages_only = false;  // Without gathers, frees and reductions.
 };
 
 /// The table that a rank executes: sends and receives, gathers and frees of parameters and the

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "tessera/schedule/internal/search_problem.h"
+
+namespace tessera::detail {
+
+/// When each stage's F and I are wanted: for microbatch 0 by stage, for each further one `interval`
+/// later. Only their order counts. W has no time of its own: it fills gaps.
+struct WishedTimes {
+  std::vector<double> forward;
+  std::vector<double> input_grad;
+  double interval = 1;
+
+  double of(Phase phase, size_t stage, size_t microbatch) const {
+    const double first = phase == Phase::kForward ? forward[stage] : input_grad[stage];
+    return first + interval * static_cast<double>(microbatch);
+  }
+};
+
+struct DispatchRules {
+  /// Whether a rank waits for what is wanted next, or takes what is there.
+  bool in_order = false;
+  /// A W starts in a gap if it ends in time for what arrives next, or at most this share of itself
+  /// later.
+  double overrun = 0;
+};
+
+/// Puts tasks into an order by letting time run: a rank that is free takes the F or I that is
+/// wanted first, and a W where it has nothing else to do or no room for the next F. The limit on
+/// activations holds at every moment.
+class Dispatcher {
+ public:
+  explicit Dispatcher(const SearchProblem& problem);
+
+  /// Nothing where `in_order` and the limit contradict each other; otherwise it always succeeds.
+  std::optional<TaskOrder> run(const WishedTimes& wishes, DispatchRules rules);
+
+  /// Tasks placed in all runs.
+  int64_t steps() const { return steps_; }
+
+ private:
+  /// The next F or I of a stage.
+  struct Candidate {
+    Phase phase = Phase::kForward;
+    size_t stage = 0;
+    double wished = 0;
+    double arrival = 0;  // When what it needs is there, as far as is known.
+  };
+  struct RankState {
+    double free_at = 0;
+    size_t live = 0;              // Activations held.
+    std::vector<TaskId> weights;  // Every W whose I was started, in that order;
+    size_t weights_done = 0;      // so many of them are done.
+
+    bool has_weight() const { return weights_done < weights.size(); }
+  };
+  struct Event {
+    double time = 0;
+    size_t rank = 0;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : rank > other.rank;
+    }
+  };
+
+  void reset();
+  void act(size_t rank, double now);
+  TaskId choose(size_t rank, double now);
+  void collect_candidates(size_t rank);
+  bool has_room(const Candidate& forward, const RankState& state) const;
+  TaskId fill(const RankState& state, double now, double next_arrival) const;
+  void start(TaskId task, double now);
+
+  size_t next(Phase phase, size_t stage) const;
+  TaskId task_of(const Candidate& candidate) const;
+
+  const SearchProblem& problem_;
+  std::vector<size_t> stages_after_;  // By stage: how many later ones its rank has.
+  WishedTimes wishes_;
+  DispatchRules rules_;
+  std::vector<double> arrivals_;       // By F and I: when what it needs is there.
+  std::vector<size_t> forwards_done_;  // By stage.
+  std::vector<size_t> input_grads_done_;
+  std::vector<RankState> ranks_;
+  std::vector<Candidate> candidates_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  TaskOrder order_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace tessera::detail
