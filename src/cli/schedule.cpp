@@ -17,22 +17,23 @@
 #include "tessera/draw/timeline_svg.h"
 #include "tessera/draw/timeline_trace.h"
 #include "tessera/schedule/csv.h"
-#include "tessera/schedule/generate.h"
+#include "tessera/schedule/search.h"
 
 namespace tessera::cli {
 namespace {
 
 constexpr int64_t kLargestTable = 1 << 22;    // Stages × microbatches; some hundred megabytes.
+constexpr int64_t kLargestSearch = 1 << 17;   // The same; some ten seconds.
 constexpr int64_t kLargestPicture = 20'000;   // Actions; a browser stays quick.
 constexpr int64_t kLargestTrace = 1'000'000;  // Actions; some hundred megabytes.
 constexpr size_t kLargestCsv = 256U << 20;    // Bytes.
 
-void check_size(const ScheduleShape& shape) {
+void check_size(const ScheduleShape& shape, int64_t most) {
   const int64_t size =
       checked_multiply(shape.num_stages, shape.microbatches, "stages × microbatches");
-  TSR_CHECK(size <= kLargestTable, "a table of ", shape.num_stages, " stages and ",
-            shape.microbatches, " microbatches is too large to be shown; their product may be ",
-            kLargestTable);
+  TSR_CHECK(size <= most, "a table of ", shape.num_stages, " stages and ", shape.microbatches,
+            " microbatches is too large to be ", most == kLargestSearch ? "searched" : "shown",
+            "; their product may be at most ", most);
 }
 
 bool holds_messages(std::string_view csv) {
@@ -60,7 +61,7 @@ Schedule read_table(const std::string& path) {
   const std::string text = read_file(path, kLargestCsv);
   if (text.size() > kLargestCsv) throw DataError(concat(path, " is larger than 256 MiB"));
   Schedule waiting = parse_table(text, path, SendMode::kRendezvous);
-  check_size(waiting.shape());
+  check_size(waiting.shape(), kLargestTable);
   if (verifies(waiting)) return waiting;
   Schedule posted = parse_table(text, path, SendMode::kPosted);
   return verifies(posted) ? posted : waiting;
@@ -75,25 +76,49 @@ Costs costs_of(const ScheduleFlags& flags, int64_t stages_per_rank) {
   return costs;
 }
 
-ScheduleView view_of(Schedule schedule, const ScheduleFlags& flags) {
+ScheduleView view_of(Schedule schedule, const Costs& costs) {
   Verification verification = verify(schedule);
-  const int64_t stages_per_rank = schedule.num_stages() / schedule.pp();
-  Simulation simulation = simulate(schedule, costs_of(flags, stages_per_rank));
-  return {std::move(schedule), verification, std::move(simulation)};
+  Simulation simulation = simulate(schedule, costs);
+  return {std::move(schedule), verification, std::move(simulation), ""};
+}
+
+// How far a search got.
+std::string origin_of(const SearchResult& found) {
+  const double span = longest_span(found.simulation);
+  const std::string known = !found.family ? "no known family fits"
+                                          : concat(found.improved ? "better than " : "as good as ",
+                                                   to_string(*found.family));
+  return concat("found by search: ", known, "; a rank takes at most ", span,
+                span > found.bound ? concat(", no schedule less than ", found.bound)
+                                   : ", the least that is possible");
+}
+
+ScheduleView view_of(SearchResult found) {
+  std::string origin = origin_of(found);
+  Verification verification = verify(found.schedule);
+  return {std::move(found.schedule), verification, std::move(found.simulation), std::move(origin)};
 }
 
 ScheduleView view_of_kind(const std::string& word, const ScheduleFlags& flags) {
   const ScheduleKind kind = parse_schedule_kind(word);
   // Among several kinds, those of one stage a rank have one.
-  const bool one = is_single_stage(kind) && !flags.compare.empty();
+  const bool one = is_single_stage(kind) && flags.kinds().size() > 1;
+  const int64_t stages = one ? 1 : flags.stages_per_rank.value_or(default_stages_per_rank(kind));
   const ScheduleConfig config{.kind = kind,
                               .pp = *flags.pp,
                               .microbatches = *flags.microbatches,
-                              .stages_per_rank = one ? 1 : flags.stages_per_rank.value_or(0)};
-  check_config(config);
-  const int64_t stages = flags.stages_per_rank.value_or(default_stages_per_rank(kind));
-  check_size({config.pp, checked_multiply(config.pp, stages, "stages"), config.microbatches});
-  return view_of(generate(config), flags);
+                              .stages_per_rank = stages};
+  const Costs costs = costs_of(flags, stages);
+  const ScheduleShape shape{config.pp, checked_multiply(config.pp, stages, "stages"),
+                            config.microbatches};
+  if (is_generated(kind)) {
+    check_config(config);
+    check_size(shape, kLargestTable);
+    return view_of(make_schedule(config, costs, flags.memory_limit), costs);
+  }
+  const SearchRequest request = search_request(config, costs, flags.memory_limit);
+  check_size(shape, kLargestSearch);
+  return view_of(search(request));
 }
 
 // The sizes of a user's table are those of the kinds that it is compared with.
@@ -116,7 +141,8 @@ std::vector<ScheduleView> views_of(ScheduleFlags flags) {
   if (flags.csv_in) {
     Schedule table = read_table(*flags.csv_in);
     adopt_sizes(flags, table);
-    views.push_back(view_of(std::move(table), flags));
+    const Costs costs = costs_of(flags, table.num_stages() / table.pp());
+    views.push_back(view_of(std::move(table), costs));
   }
   for (const std::string& kind : flags.kinds()) views.push_back(view_of_kind(kind, flags));
   return views;

@@ -15,10 +15,9 @@ struct ScheduleView {
   Schedule schedule;
   Verification verification;
   Simulation simulation;
+  std::string origin;  // What a search says of it; "" where none was made.
 
   int64_t stages_per_rank() const { return schedule.num_stages() / schedule.pp(); }
-  /// What a picture of it has to show.
-  int64_t num_actions() const { return verification.num_actions; }
 };
 
 struct ScheduleTextOptions {

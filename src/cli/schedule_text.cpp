@@ -81,6 +81,7 @@ void write_schedule_text(std::span<const ScheduleView> views, std::span<const Ti
     out << (few ? rank_table(views[0]) : rank_extremes(views[0])) << "\n";
   }
   for (const ScheduleView& view : views) {
+    if (!view.origin.empty()) out << view.schedule.name() << ", " << view.origin << "\n";
     out << "verified" << (options.compare ? concat(" ", view.schedule.name()) : "") << ": "
         << view.verification.to_string() << "\n";
   }

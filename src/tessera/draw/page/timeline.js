@@ -31,7 +31,7 @@
   const rowGap = most <= 16 ? 4 : 2;
   const left = 54 + 8 * String(most - 1).length;
   const rulerHeight = 24;
-  const memoryHeight = 96;
+  const memoryHeight = 100;
   const rowTop = (rank) => rank * (rowHeight + rowGap);
   const rightOf = (chart) => (chart.width > 640 ? 128 : 6);
   const spanOf = (chart) => Math.max(20, chart.width - left - rightOf(chart));
@@ -159,14 +159,14 @@
   function placeMemory(chart) {
     const { schedule } = chart;
     const bottom = memoryHeight - 8;
-    const yOf = (count) => bottom - count / Math.max(1, schedule.peak) * (bottom - 14);
+    const yOf = (count) => bottom - count / Math.max(1, schedule.peak) * (bottom - 22);
     schedule.ranks.forEach((rank, i) => {
       let path = `M${xOf(chart, 0)} ${yOf(0)}`;
       for (const [at, count] of rank.live) path += `H${xOf(chart, at)}V${yOf(count)}`;
       chart.lines[i].setAttribute('d', path);
     });
     const apart = Math.max(1, step(schedule.peak, 4));
-    chart.levels.replaceChildren(shape('text', { class: 'note', x: 0, y: 12 }, 'live'), shape('text', { class: 'note', x: 0, y: 24 }, 'activ.'));
+    chart.levels.replaceChildren(shape('text', { class: 'note', x: 0, y: 10 }, 'live activations'));
     for (let count = 0; count <= schedule.peak; count += apart) {
       chart.levels.append(shape('path', { class: 'level', d: `M${left} ${yOf(count)}h${spanOf(chart)}` }),
         shape('text', { class: 'note end', x: left - 6, y: yOf(count) + 4 }, String(count)));

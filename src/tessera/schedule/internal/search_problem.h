@@ -47,7 +47,7 @@ struct SearchProblem {
   ScheduleShape shape;
   size_t microbatches;
   size_t limit;
-  double overlap;  // Costs::overlap, for the bound alone.
+  double overlap;                              // Costs::overlap, for the bound alone.
   std::vector<int32_t> rank_of;                // By stage.
   std::vector<std::vector<size_t>> stages_of;  // By rank, ascending.
   std::vector<TaskFacts> tasks;
