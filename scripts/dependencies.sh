@@ -14,6 +14,8 @@ tests  | header rapidcheck.h          | librapidcheck-dev  | RapidCheck
 tests  | python ensurepip             | python3-venv       | Python 3 with venv
 tests  | command mpirun               | openmpi-bin        | mpirun of Open MPI
 tests  | command ss                   | iproute2           | ss
+tests  | command chromium             | chromium           | Chromium
+tests  | command chromedriver         | chromium-driver    | chromedriver
 bench  | header benchmark/benchmark.h | libbenchmark-dev   | google-benchmark
 python | python ensurepip             | python3-venv       | Python 3 with venv
 soak   | command clang++-15           | clang-15           | clang 15

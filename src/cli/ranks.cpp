@@ -80,7 +80,10 @@ void write_remarks(const RanksFlags& flags) {
   if (flags.svg) std::cout << "\npicture: " << *flags.svg << "\n";
   if (flags.html) std::cout << "\npage: " << *flags.html << "\n";
   if (!flags.is_example()) return;
-  std::cout << "\nThis is an example. Your own layout: tessera ranks --world N --tp N --pp N\n"
+  const Dialect& dialect = find_dialect(flags.dialect);
+  std::cout << "\nThis is an example. Your own layout: tessera ranks --dialect " << dialect.name
+            << " --world 64 " << to_string(dialect.example)
+            << "\n"
                "`tessera ranks --help` lists all flags; --svg FILE draws the picture, --html FILE "
                "a page.\n";
 }

@@ -11,11 +11,14 @@ namespace {
 
 void add_layout_flag(CLI::App& app, const std::string& names, const DialectFlag& flag,
                      FlagValues& values, const std::string& group) {
-  const auto store = [&values, name = flag.name](const std::string& text) {
-    values.push_back({name, text});
+  // Every time that it is given: the dialect refuses a second one.
+  const auto store = [&values, name = flag.name](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) values.push_back({name, text});
   };
-  app.add_option_function<std::string>(names, store, flag.help)
+  app.add_option_function<std::vector<std::string>>(names, store, flag.help)
+      ->expected(1)
       ->type_name(flag.value)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(group);
 }
 
@@ -49,12 +52,13 @@ void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
 }
 
 void add_page_flags(CLI::App& app, RanksFlags& flags) {
-  const std::string group = "Page (--html): how much a training step sends";
+  const std::string group = "Page (--html)";
   const auto add = [&](const std::string& flag, std::optional<int64_t>& value,
                        const std::string& help) {
     add_integer(app, flag, value, help);
     app.get_option(flag)->group(group);
   };
+  add("--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
   add("--hidden", flags.hidden, "hidden size of the model");
   add("--layers", flags.layers, "its layers");
   add("--sequence", flags.sequence, "tokens in a sequence");
@@ -79,20 +83,20 @@ std::string dialect_of(const std::vector<std::string>& arguments) {
 
 void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
   const Dialect& dialect = find_dialect(flags.dialect);
-  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo or nemo (megatron)");
+  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo or nemo (megatron)")
+      ->type_name("NAME");
   add_integer(app, "--world", flags.world, "number of ranks");
   add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
   add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
-  app.add_option("--svg", flags.svg, "write the picture to this file");
-  app.add_option("--html", flags.html, "write a page that explains the layout to this file");
-  app.add_option("--to", flags.to, "say the layout in this dialect");
+  app.add_option("--svg", flags.svg, "write the picture to this file")->type_name("FILE");
+  app.add_option("--html", flags.html, "write a page that explains the layout to this file")
+      ->type_name("FILE");
+  app.add_option("--to", flags.to, "say the layout in this dialect")->type_name("NAME");
   app.add_flag("--json", flags.json, "print JSON");
   app.add_option("--color", flags.color, "auto, always or never (auto)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   add_own_flags(app, dialect, flags.layout);
   add_foreign_flags(app, dialect, flags.layout);
-  add_integer(app, "--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
-  app.get_option("--nodes-per-rack")->group("Page (--html): how much a training step sends");
   add_page_flags(app, flags);
   app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
                     ".\nThe data-parallel size is what remains: world / (tp·cp·pp).\n",

@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
 constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
 constexpr int64_t kFirstGroups = 3;
-constexpr size_t kTitleColumn = 9;     // Of the lines above the grid.
 constexpr int64_t kPlainColumns = 35;  // Characters left of the members, roughly.
 constexpr int64_t kNamedColumns = 80;
 constexpr int64_t kCountColumn = 7;      // Not in the table of one rank.
@@ -103,8 +102,11 @@ std::string headline(const RanksView& view) {
 
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out) {
   out << bold(headline(view), terminal.color) << "\n";
-  for (auto [name, text] : view.layout.lines()) {
-    name.resize(std::max<size_t>(name.size() + 2, kTitleColumn), ' ');
+  const auto lines = view.layout.lines();
+  size_t longest = 0;
+  for (const auto& [name, text] : lines) longest = std::max(longest, name.size());
+  for (auto [name, text] : lines) {
+    name.resize(longest + 2, ' ');
     out << name << text << "\n";
   }
   out << "\n";

@@ -39,14 +39,13 @@ void write_translation_text(const TranslationView& view, std::ostream& out) {
     return;
   }
   out << "to    cannot be said; nearest " << spoken(view.to.name, world, answer.nearest) << "\n\n";
+  if (!answer.refusal.empty()) out << view.to.name << " refuses that: " << answer.refusal << ".\n";
   if (answer.difference) {
     const auto& [kind, from, to] = *answer.difference;
     out << "The first group that differs: " << kind << " is {" << short_list(from) << "} in "
         << view.from.dialect << ", {" << short_list(to) << "} in " << view.to.name << ".\n";
-  } else {
-    out << view.to.name << " refuses it: " << answer.refusal << ".\n";
   }
-  out << "In " << view.to.name << " " << answer.why << ".\n";
+  out << "In " << view.to.name << ", " << answer.why << ".\n";
 }
 
 void write_translation_json(const TranslationView& view, std::ostream& out) {

@@ -36,6 +36,7 @@ TEST(Ranks, WithoutArgumentsShowsTheExample) {
 
 TEST(Ranks, JsonHasItsDocumentedForm) {
   const json answer = ranks_json("--world 64 --tp 8 --pp 2 --rank 37");
+  EXPECT_EQ(answer["dialect"], "megatron");
   EXPECT_EQ(answer["world"], 64);
   EXPECT_EQ(answer["order"], "tp-cp-ep-dp-pp");
   EXPECT_EQ(answer["sizes"],
@@ -51,6 +52,14 @@ TEST(Ranks, JsonHasItsDocumentedForm) {
   EXPECT_EQ(rank["coordinate"]["pp"], 1);
   EXPECT_EQ(rank["groups"]["PIPELINE_MODEL_PARALLEL_GROUP"], json::parse("[5,37]"));
   EXPECT_FALSE(rank["groups"].contains("POSITION_EMBEDDING_GROUP")) << "it is a last stage";
+}
+
+TEST(Ranks, LongAndShortFlagsSayTheSame) {
+  EXPECT_EQ(ranks("--world 64 --tp 4 --pp 2 --cp 2 --ep 4 --etp 2").out,
+            ranks("--world 64 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 "
+                  "--context-parallel-size 2 --expert-model-parallel-size 4 "
+                  "--expert-tensor-parallel-size 2 --order tp-cp-ep-dp-pp")
+                .out);
 }
 
 TEST(Ranks, RankAndKindsAgree) {
@@ -111,6 +120,16 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 1024"},
       {"--world 8 --dp 2", 2, "it is world / (tp·cp·pp)"},
       {"--world 8 --svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
+      {"--world 8 --html /no/such/folder/x.html", 1, "cannot write /no/such/folder/x.html"},
+      {"--world 8192 --html x.html", 2, "--html explains worlds of up to 4096"},
+      {"--world 8 --html x.html --hidden 64 --sequence 8", 2, "--layers is missing"},
+      {"--world 8 --hidden 64", 2, "add --html FILE"},
+      {"--world 8 --html x.html --hidden 0 --layers 2 --sequence 8", 2,
+       "--hidden 0 is not positive"},
+      {"--world 8 --pp 8 --html x.html --hidden 8 --layers 4 --sequence 8", 2,
+       "--layers 4 cannot fill 8 pipeline stages; give at least 8"},
+      {"--world 8 --nodes-per-rack 2", 2, "--nodes-per-rack is for the page; add --html FILE"},
+      {"--world 8 --html x.html --nodes-per-rack 0", 2, "--nodes-per-rack 0 is not positive"},
   };
   for (const Refusal& refusal : refusals) {
     const Finished finished = ranks(refusal.arguments);
@@ -119,6 +138,12 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
     EXPECT_NE(finished.err.find(refusal.message), std::string::npos) << refusal.arguments << "\n"
                                                                      << finished.err;
   }
+}
+
+TEST(Ranks, WhatIsRefusedLeavesNoFile) {
+  const auto path = std::filesystem::temp_directory_path() / "tessera-ranks-refused.svg";
+  EXPECT_EQ(ranks("--world 2048 --html x.html --svg " + path.string()).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Ranks, NodesLargerThanTheWorld) {

@@ -41,6 +41,7 @@ void check_flags(const Dialect& dialect, const FlagValues& flags) {
     const DialectFlag* known = find_flag(dialect, name);
     if (known == nullptr) refuse(dialect, name);
     for (const auto& [earlier, spelling] : seen) {
+      TSR_CHECK(spelling != name, name, " is given twice; give it once");
       TSR_CHECK(earlier != known, spelling, " and ", name, " say the same; give one of them");
     }
     seen.emplace_back(known, name);
@@ -86,7 +87,7 @@ std::string to_string(const FlagValues& flags) {
 }
 
 std::span<const Dialect> dialects() {
-  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect()};
+  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect(), nemo_dialect()};
   return all;
 }
 

@@ -106,20 +106,33 @@ FlagValues sizes(const DialectPlan& wanted) {
   add_unless(flags, "--tensor-model-parallel-size", wanted.size(Role::kTensor), 1);
   add_unless(flags, "--context-parallel-size", wanted.size(Role::kContext), 1);
   add_unless(flags, "--pipeline-model-parallel-size", wanted.size(Role::kPipeline), 1);
-  add_unless(flags, "--expert-model-parallel-size", wanted.size(Role::kExpert), 1);
   add_unless(flags, "--num-distributed-optimizer-instances", wanted.copies(), 1);
+  add_unless(flags, "--expert-model-parallel-size", wanted.size(Role::kExpert), 1);
   return flags;
 }
 
+// Sizes that the experts' tensor parallelism may have: as the decoder's, none, or one that puts the
+// members of an expert group as far apart as they are, with etp or with edp below ep.
+std::vector<std::optional<int64_t>> expert_tensor_sizes(const DialectPlan& wanted) {
+  std::vector<std::optional<int64_t>> sizes{std::nullopt};
+  const int64_t ep = wanted.size(Role::kExpert);
+  if (ep == 1) return sizes;
+  const int64_t apart = stride_of(wanted, Role::kExpert);
+  const int64_t above = wanted.plan.world() / (ep * wanted.size(Role::kPipeline) * apart);
+  for (const int64_t size : {int64_t{1}, apart, above}) {
+    if (size > 0 && size != wanted.size(Role::kTensor)) sizes.emplace_back(size);
+  }
+  return sizes;
+}
+
 std::vector<FlagValues> attempts(const DialectPlan& wanted) {
-  const int64_t tp = wanted.size(Role::kTensor);
-  const bool experts = wanted.size(Role::kExpert) > 1 && tp > 1;
   std::vector<FlagValues> all;
   for (const std::string& order : orders(wanted)) {
-    for (const bool whole_experts : {false, true}) {
-      if (whole_experts && !experts) continue;
+    for (const std::optional<int64_t> expert_tensor : expert_tensor_sizes(wanted)) {
       FlagValues flags = sizes(wanted);
-      if (whole_experts) flags.push_back({"--expert-tensor-parallel-size", "1"});
+      if (expert_tensor) {
+        flags.push_back({"--expert-tensor-parallel-size", concat(*expert_tensor)});
+      }
       if (order != MegatronConfig{}.order) flags.push_back({"--order", order});
       all.push_back(std::move(flags));
     }

@@ -96,7 +96,7 @@ Dialect olmo_dialect() {
           .rule =
               "its axes are pp, dp, cp and tp, the last one fastest, and experts lie where hsdp "
               "shards, without tp",
-          .example = {{"--dp-type", "hsdp"}, {"--tp", "4"}, {"--pp", "2"}},
+          .example = {{"--dp-type", "hsdp"}, {"--num-replicas", "2"}, {"--tp", "4"}, {"--pp", "2"}},
           .plan = plan,
           .attempts = attempts};
 }

@@ -1,41 +1,13 @@
 #include "tessera/plan/megatron.h"
 
-#include <chrono>
-#include <limits>
-
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
 #include "tessera/plan/internal/megatron_specs.h"
+#include "tessera/plan/internal/sizes.h"
 #include "tessera/topology/rank_generator.h"
 
 namespace tessera {
 namespace {
-
-void check_positive(std::string_view name, int64_t size) {
-  TSR_CHECK(size > 0, "size ", size, " of ", name, " is not positive; sizes start at 1");
-}
-
-// world / product, with all the factors in the message where it does not divide.
-int64_t data_parallel_size(int64_t world, const AxisSizes& factors) {
-  std::vector<int64_t> sizes;
-  std::vector<std::string> names;
-  std::vector<std::string> shown;
-  for (const auto& [name, size] : factors) {
-    check_positive(name, size);
-    sizes.push_back(size);
-    names.push_back(name);
-    shown.push_back(concat(name, "=", size));
-  }
-  const int64_t product = checked_product(sizes, "the product of the parallel sizes");
-  std::vector<int64_t> nearest;
-  const int64_t below = world / product * product;
-  if (below > 0) nearest.push_back(below);
-  if (below <= std::numeric_limits<int64_t>::max() - product) nearest.push_back(below + product);
-  TSR_CHECK(world % product == 0, "world size ", world, " is not divisible by ", join(names, "·"),
-            " = ", product, " (", join(shown, ", "),
-            "); nearest world sizes: ", join(nearest, ", "));
-  return world / product;
-}
 
 // Both layouts must agree on who forms a pipeline, or a stage would have two neighbours.
 void check_pipelines(std::string_view order, const Layout& decoder, const Layout& expert) {
@@ -94,12 +66,6 @@ void check_instances(int64_t instances, int64_t dp_cp, int64_t edp) {
             " optimizer instances; choose a common divisor of ", dp_cp, " and ", edp);
 }
 
-void check_timeout(int64_t minutes) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 60'000;  // In milliseconds.
-  TSR_CHECK(0 < minutes && minutes <= kMost, "distributed_timeout_minutes ", minutes,
-            " is no time to wait; choose 1 to ", kMost);
-}
-
 NcclConfig nccl_config(const MegatronConfig& config) {
   NcclConfig nccl;
   if (config.nccl_communicator_config_path) {
@@ -115,14 +81,13 @@ CheckedMegatron check(int64_t world, const MegatronConfig& config) {
   const int64_t cp = config.context_parallel_size;
   const int64_t ep = config.expert_model_parallel_size;
   const int64_t etp = config.expert_tensor_parallel_size.value_or(tp);
-  TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
-  const int64_t dp = data_parallel_size(world, {{"tp", tp}, {"cp", cp}, {"pp", pp}});
-  const int64_t edp = data_parallel_size(world, {{"etp", etp}, {"ep", ep}, {"pp", pp}});
+  const int64_t dp = divide_world(world, {{"tp", tp}, {"cp", cp}, {"pp", pp}});
+  const int64_t edp = divide_world(world, {{"etp", etp}, {"ep", ep}, {"pp", pp}});
   check_pipeline_arguments(config);
   check_instances(config.num_distributed_optimizer_instances, dp * cp, edp);
   check_sharp(config);
   check_context_parallel(config, dp * cp);
-  check_timeout(config.distributed_timeout_minutes);
+  check_minutes("distributed_timeout_minutes", config.distributed_timeout_minutes);
   Layout decoder = RankGenerator(tp, 1, dp, pp, cp, config.order).layout();
   Layout expert = RankGenerator(etp, ep, edp, pp, 1, config.order).layout();
   check_pipelines(config.order, decoder, expert);

@@ -34,9 +34,9 @@ enum class Pattern {
 
 /// What one kind of group sends in a training step.
 struct Traffic {
-  std::string name;     // Of the GroupSpec.
-  std::string what;     // "4 all-reduces of activations in every layer"
-  std::string formula;  // In the symbols of traffic_symbols().
+  std::string name = "";     // Of the GroupSpec.
+  std::string what = "";     // "4 all-reduces of activations in every layer"
+  std::string formula = "";  // In the letters of traffic_symbols().
   Pattern pattern = Pattern::kRing;
   double bytes = 0;  // That a rank sends; a stage in the middle for kLine.
 };

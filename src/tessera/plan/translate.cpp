@@ -29,6 +29,23 @@ std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from
   return std::nullopt;
 }
 
+// The answer to one attempt. Where it is refused, the difference is that of the longest part of it
+// that is accepted: flags stand in the order in which they depend on each other.
+Translation attempt(const DialectPlan& from, const Dialect& to, DialectQuery query) {
+  Translation answer{.nearest = query.flags, .why = to.rule};
+  while (true) {
+    try {
+      answer.difference = first_difference(from, plan_in(to, query));
+      if (!answer.difference && answer.refusal.empty()) answer.flags = query.flags;
+      return answer;
+    } catch (const ConfigError& error) {
+      if (answer.refusal.empty()) answer.refusal = error.what();
+      if (query.flags.empty()) return answer;
+      query.flags.pop_back();
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<LayoutDifference> first_difference(const DialectPlan& from, const DialectPlan& to) {
@@ -49,15 +66,8 @@ Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_p
             kLargestWorld, " ranks with the same sizes");
   std::optional<Translation> first;  // The nearest, because attempts come best first.
   for (const FlagValues& flags : to.attempts(from)) {
-    Translation answer{.flags = std::nullopt, .nearest = flags};
-    try {
-      const DialectPlan said = plan_in(to, {world, gpus_per_node, flags});
-      answer.difference = first_difference(from, said);
-      if (!answer.difference) return {.flags = flags};
-    } catch (const ConfigError& error) {
-      answer.refusal = error.what();
-    }
-    answer.why = to.rule;
+    Translation answer = attempt(from, to, {world, gpus_per_node, flags});
+    if (answer.flags) return answer;
     if (!first) first = std::move(answer);
   }
   return std::move(*first);  // There is always an attempt.

@@ -24,12 +24,12 @@ std::optional<LayoutDifference> first_difference(const DialectPlan& from, const 
 
 /// How a layout is said in another dialect, or why it is not.
 struct Translation {
-  std::optional<FlagValues> flags;  // Besides --world.
-  /// Otherwise: what is the nearest that the other dialect can say, and the first difference,
-  FlagValues nearest = {};
-  std::optional<LayoutDifference> difference = std::nullopt;
-  std::string refusal = "";  // or what it answers to that,
-  std::string why = "";      // and the rule of that dialect behind it.
+  std::optional<FlagValues> flags = std::nullopt;  // Besides --world.
+
+  FlagValues nearest = {};   // The best attempt, and where it was none:
+  std::string refusal = "";  // what the dialect answers to it, if it refuses it,
+  std::optional<LayoutDifference> difference = std::nullopt;  // the first group that differs,
+  std::string why = "";                                       // and the dialect's rule.
 };
 
 /// ConfigError for worlds of more than 65,536 ranks: every group is looked at.

@@ -111,7 +111,7 @@
   }
 
   function cellSize() {
-    const steps = [[16, 52], [64, 36], [128, 30], [256, 25], [1024, 15]];
+    const steps = [[16, 60], [64, 36], [128, 30], [256, 25], [1024, 17]];
     const step = steps.find(([most]) => world <= most);
     return step ? step[1] : 9;
   }
@@ -212,7 +212,7 @@
 
   function groupEntry(kind, index, rank) {
     const members = membersOf(kind, rank);
-    const heading = element('h3', {}, swatch(index), `${kind.label}, group ${kind.group_of[rank]} of ${members.length}`);
+    const heading = element('h3', {}, swatch(index), `${kind.label}: ${counted(members.length, 'rank', 'ranks')}`, element('span', { class: 'quiet' }, `group ${kind.group_of[rank]}`));
     const traffic = kind.traffic ? element('div', {}, `sends ${bytes(kind.traffic.bytes)} a step: ${kind.traffic.what}`) : '';
     return element('div', { class: 'group' }, heading,
       element('div', { class: 'members' }, ranges(members)), traffic,
@@ -254,9 +254,11 @@
     return element('td', { class: classes, 'data-title': title }, text);
   }
 
-  function linkCell(link, count, sent) {
-    if (!count && !sent) return cell(link, '–', 'number none');
-    return cell(link, sent === undefined ? counted(count, 'group', 'groups') : bytes(sent));
+  // Bytes where they are estimated, otherwise how many groups cross the link.
+  function linkCell(kind, link) {
+    const amount = layout.step ? kind.traffic?.per_link[link] : kind.groups_per_link[link];
+    if (!amount) return cell(link, '–', 'number none');
+    return cell(link, layout.step ? bytes(amount) : counted(amount, 'group', 'groups'));
   }
 
   function trafficRow(kind, index) {
@@ -264,14 +266,17 @@
     const row = element('tr', {}, element('th', { scope: 'row' }, swatch(index), ` ${kind.label}`),
       cell('groups', `${number(kind.count)} of ${number(kind.size)}`));
     if (layout.step) row.append(cell('a rank sends', traffic ? bytes(traffic.bytes) : '–', traffic ? 'number' : 'number none'));
-    for (const link of links) row.append(linkCell(link, kind.groups_per_link[link], layout.step ? traffic?.per_link[link] ?? 0 : undefined));
-    if (layout.step) row.append(cell('what', traffic ? traffic.what : 'nothing worth counting', traffic ? '' : 'none'), element('td', { 'data-title': 'formula' }, traffic ? element('code', {}, traffic.formula) : '–'));
+    row.append(...links.map((link) => linkCell(kind, link)));
+    if (layout.step) {
+      const what = traffic ? element('span', {}, traffic.what, element('code', {}, traffic.formula)) : 'hardly anything';
+      row.append(cell('what, and the formula', what, traffic ? '' : 'none'));
+    }
     return row;
   }
 
   function showTraffic() {
-    const titles = ['kind', 'groups', ...(layout.step ? ['a rank sends'] : []), ...links, ...(layout.step ? ['what', 'formula'] : [])];
-    const numeric = (title) => !['kind', 'what', 'formula'].includes(title);
+    const titles = ['kind', 'groups', ...(layout.step ? ['a rank sends'] : []), ...links, ...(layout.step ? ['what, and the formula'] : [])];
+    const numeric = (title) => !['kind', 'what, and the formula'].includes(title);
     const head = element('tr', {}, ...titles.map((title) => element('th', { scope: 'col', class: numeric(title) ? 'number' : '' }, title)));
     const rows = kinds.flatMap((kind, index) => (kind.has_role ? [trafficRow(kind, index)] : []));
     const table = element('table', {}, element('thead', {}, head), element('tbody', {}, ...rows));

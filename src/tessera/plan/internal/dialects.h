@@ -10,6 +10,7 @@ namespace tessera {
 
 Dialect megatron_dialect();
 Dialect olmo_dialect();
+Dialect nemo_dialect();
 
 /// Flags of a dialect by what they mean.
 class FlagReader {

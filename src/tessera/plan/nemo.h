@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/plan/nemo_config.h"
+#include "tessera/plan/plan.h"
+
+namespace tessera::nemo {
+
+/// The sizes that create_device_mesh takes, with its defaults.
+struct ParallelismSizes {
+  std::optional<int64_t> dp_size = std::nullopt;            // None or below 1: what remains.
+  std::optional<int64_t> dp_replicate_size = std::nullopt;  // None or below 1: 1.
+  int64_t tp_size = 1;
+  int64_t pp_size = 1;
+  int64_t cp_size = 1;
+  int64_t ep_size = 1;
+
+  friend bool operator==(const ParallelismSizes&, const ParallelismSizes&) = default;
+};
+
+/// Which ranks share the experts.
+enum class MoeMesh {
+  kDocument,  // (pp, ep_shard, ep) over dp and cp: every tp rank has experts of its own.
+  kToday,     // (ep_shard, ep) over dp, cp and tp, one mesh a pipeline stage.
+};
+
+struct MeshOptions {
+  MoeMesh moe_mesh = MoeMesh::kDocument;
+  /// How long ranks wait for each other in the mesh's groups; as long as the world, unless set.
+  std::optional<int64_t> timeout_minutes = std::nullopt;
+  /// These ranks instead of the whole world, in row-major order of the mesh.
+  std::optional<std::vector<int64_t>> ranks = std::nullopt;
+};
+
+}  // namespace tessera::nemo
+
+namespace tessera {
+
+/// Every group of NeMo AutoModel's device meshes in a world of this many ranks.
+///
+/// The layout "world" is (pp, dp_replicate, dp_shard, cp, tp) for FSDP2, (dp, cp, tp) for
+/// Megatron-FSDP, the last axis fastest, and (dp) for DDP, which has no mesh but averages over all
+/// ranks. Where ep_size is above 1, "moe" is (pp, ep_shard, ep, tp), or (pp, ep_shard, ep) today.
+///
+/// The specs are one an axis, then the flattened ones (dp, dp_shard_cp, dp_cp), then ep_shard and
+/// ep; the MoE mesh's pipelines are the world's. What NeMo refuses, or turns into a mesh that does
+/// not cover the ranks, raises ConfigError.
+Plan nemo_plan(int64_t world, const nemo::DistributedConfig& config,
+               const nemo::ParallelismSizes& sizes = {}, const nemo::MeshOptions& options = {});
+
+/// The experts' mesh alone: "moe" is (pp, ep_shard, ep, tp), where tp is what remains of the world.
+Plan nemo_moe_plan(int64_t world, int64_t pp_size, int64_t ep_shard_size, int64_t ep_size,
+                   const std::string& backend);
+
+}  // namespace tessera
