@@ -47,12 +47,13 @@ Schedule parse_table(const std::string& text, const std::string& path, SendMode 
   return parse_schedule_csv(text, path, {.format = format, .shape = {}, .sends = sends});
 }
 
-bool verifies(const Schedule& schedule) {
+// What `verify` has against it; "" where it has nothing.
+std::string refusal_of(const Schedule& schedule) {
   try {
     verify(schedule);
-    return true;
-  } catch (const ConfigError&) {
-    return false;
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
   }
 }
 
@@ -62,9 +63,11 @@ Schedule read_table(const std::string& path) {
   if (text.size() > kLargestCsv) throw DataError(concat(path, " is larger than 256 MiB"));
   Schedule waiting = parse_table(text, path, SendMode::kRendezvous);
   check_size(waiting.shape(), kLargestTable);
-  if (verifies(waiting)) return waiting;
+  const std::string refusal = refusal_of(waiting);
+  if (refusal.empty()) return waiting;
   Schedule posted = parse_table(text, path, SendMode::kPosted);
-  return verifies(posted) ? posted : waiting;
+  if (refusal_of(posted).empty()) return posted;
+  throw DataError(concat(path, ": ", refusal));
 }
 
 Costs costs_of(const ScheduleFlags& flags, int64_t stages_per_rank) {
@@ -230,9 +233,9 @@ int run_schedule(const std::vector<std::string>& arguments) {
                       std::cout);
   for (const Result& result : results) std::cout << result.what << ": " << result.path << "\n";
   if (flags.is_example()) {
-    std::cout << "\nThis is an example. Your own schedule: tessera schedule --kind zbv --pp N "
-                 "--microbatches N\n`tessera schedule --help` lists all flags; --html FILE writes "
-                 "a page to explore it.\n";
+    std::cout
+        << "\nThis is an example. Your own: tessera schedule --kind zbv --pp N --microbatches N\n"
+           "`tessera schedule --help` lists all flags; --html FILE writes a page to explore.\n";
   }
   return kOk;
 }

@@ -67,10 +67,7 @@ void write_schedule_text(std::span<const ScheduleView> views, std::span<const Ti
   if (fits_terminal(timelines, options.terminal)) {
     out << draw_terminal(timelines, options.terminal) << "\n";
   } else {
-    for (const Timeline& timeline : timelines) {
-      out << bold(timeline.name(), options.terminal.color) << ": " << timeline.shape_text() << "; "
-          << timeline.result_text() << "\n";
-    }
+    for (const Timeline& timeline : timelines) out << heading(timeline, options.terminal);
     out << "(too many ranks or actions for a timeline of " << options.terminal.width
         << " characters)\n\n";
   }

@@ -65,11 +65,11 @@ class Makers {
   std::vector<std::optional<size_t>> input_grads_;
 };
 
-// Colours that people with any kind of colour vision can tell apart (Okabe and Ito).
+// Colours that people with any kind of colour vision can tell apart, after Okabe and Ito.
 Rgb base_color(ActionType type) {
   switch (type) {
     case ActionType::kForward:
-      return {0, 114, 178};
+      return {0, 105, 200};
     case ActionType::kBackward:
       return {213, 94, 0};
     case ActionType::kInputGrad:
@@ -171,8 +171,8 @@ double TimeAxis::step(int64_t most) const {
 }
 
 Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks) {
-  constexpr double kFirst = 0.35;  // Dark text is readable from here on.
-  constexpr double kLast = 0.7;
+  constexpr double kFirst = 0.3;  // Dark text is readable from here on.
+  constexpr double kLast = 0.6;
   const double share =
       num_chunks > 1 ? static_cast<double>(chunk) / static_cast<double>(num_chunks - 1) : 0;
   return lighter(base_color(type), kFirst + (kLast - kFirst) * share);

@@ -26,8 +26,7 @@ Json blocks_json(const Timeline& timeline) {
     const TimelineBlock& block = timeline.blocks()[i];
     Json tasks = Json::array();
     for (const Task& task : block.action.tasks()) tasks.push_back(task_json(task, timeline));
-    blocks.push_back({{"text", to_string(block.action)},
-                      {"rank", block.rank.value},
+    blocks.push_back({{"rank", block.rank.value},
                       {"start", block.time.start},
                       {"end", block.time.end},
                       {"tasks", std::move(tasks)},

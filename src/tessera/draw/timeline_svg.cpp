@@ -95,7 +95,7 @@ class Drawing {
          << ".rank { font-size: 13px; }\n"
          << ".figure { font-size: 12px; fill: #5a6072; text-anchor: end; }\n"
          << ".mark { font-size: 11px; fill: #5a6072; text-anchor: middle; }\n"
-         << ".idle { fill: #eef0f4; }\n"
+         << ".idle { fill: #e6e9ef; }\n"
          << ".line { stroke: #c4c9d6; stroke-width: 1; }\n"
          << ".block { stroke: #ffffff; stroke-width: 1; }\n"
          << ".number { font-size: " << rounded(font_) << "px; text-anchor: middle; }\n"
@@ -198,7 +198,7 @@ class Drawing {
       x = legend_text(x, y, action_words(type));
     }
     if (has_overlaps(timelines_)) x = legend_text(x, y, "stacked: both at once");
-    x = legend_text(swatch(x, y, "#eef0f4"), y, "idle");
+    x = legend_text(swatch(x, y, "#e6e9ef"), y, "idle");
     if (chunks > 1) x = legend_text(x, y, "lighter: a rank's later stages");
     legend_text(x, y, "numbers: microbatches");
   }
@@ -210,7 +210,7 @@ class Drawing {
   }
   double legend_text(double x, double y, std::string_view words) {
     text("quiet", x + 4, y + 13, words);
-    return x + 4 + static_cast<double>(words.size()) * 7.6 + 18;
+    return x + 4 + static_cast<double>(words.size()) * 7 + 20;
   }
 
   std::span<const Timeline> timelines_;

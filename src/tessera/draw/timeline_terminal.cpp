@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <sstream>
 
 #include "tessera/base/text.h"
@@ -28,40 +29,34 @@ class Scale {
     const auto room = static_cast<double>(std::max<int64_t>(1, width - label_));
     // Blocks of the same length get the same width where the shortest has a character.
     const double whole = axis_.end > 0 ? std::floor(room * axis_.shortest / axis_.end) : 0;
+    numbered_ = whole >= 1;
     per_time_ = whole >= 1 ? whole / axis_.shortest : axis_.end > 0 ? room / axis_.end : 0;
   }
 
   const TimeAxis& axis() const { return axis_; }
+  /// Whether blocks are wide enough to have numbers.
+  bool numbered() const { return numbered_; }
   int64_t label() const { return label_; }
   double at(double time) const { return time * per_time_; }
+  double time_per_column() const { return per_time_ > 0 ? 1 / per_time_ : 0; }
   int64_t column(double time) const { return std::llround(at(time)); }
 
  private:
   TimeAxis axis_;
   int64_t label_ = 0;
   double per_time_ = 0;
+  bool numbered_ = false;
 };
 
-// The block that fills most of each column; null where most of it is idle.
+// The block in the middle of each column; null where the rank is idle there.
 std::vector<const TimelineBlock*> columns_of(std::span<const TimelineBlock> blocks,
                                              const Scale& scale, double end) {
-  const auto count = static_cast<size_t>(std::max<int64_t>(1, scale.column(end)));
-  std::vector<const TimelineBlock*> shown(count, nullptr);
-  std::vector<double> most(count, 0);
-  std::vector<double> busy(count, 0);
+  std::vector<const TimelineBlock*> shown(
+      static_cast<size_t>(std::max<int64_t>(1, scale.column(end))), nullptr);
   for (const TimelineBlock& block : blocks) {
-    const double from = scale.at(block.time.start);
-    const double to = scale.at(block.time.end);
-    for (auto c = static_cast<size_t>(from); c < count && static_cast<double>(c) < to; ++c) {
-      const double share =
-          std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
-      busy[c] += share;
-      if (share > most[c]) shown[c] = &block;
-      most[c] = std::max(most[c], share);
-    }
-  }
-  for (size_t c = 0; c < count; ++c) {
-    if (busy[c] < 0.5) shown[c] = nullptr;
+    const auto first = static_cast<size_t>(scale.column(block.time.start));
+    const auto last = static_cast<size_t>(scale.column(block.time.end));
+    for (size_t c = first; c < std::min(last, shown.size()); ++c) shown[c] = &block;
   }
   return shown;
 }
@@ -69,12 +64,14 @@ std::vector<const TimelineBlock*> columns_of(std::span<const TimelineBlock> bloc
 class Drawing {
  public:
   Drawing(std::span<const Timeline> timelines, const TerminalOptions& options)
-      : timelines_(timelines), color_(options.color), scale_(timelines, options.width) {}
+      : timelines_(timelines),
+        options_(options),
+        color_(options.color),
+        scale_(timelines, options.width) {}
 
   std::string draw() {
     for (const Timeline& timeline : timelines_) {
-      out_ << bold(timeline.name(), color_) << ": " << timeline.shape_text() << "; "
-           << timeline.result_text() << "\n";
+      out_ << heading(timeline, options_);
       for (int64_t rank = 0; rank < timeline.pp(); ++rank) draw_rank(timeline, {rank});
       draw_ruler();
       out_ << "\n";
@@ -114,7 +111,7 @@ class Drawing {
 
   // The longest of the names that fits, then a line to the block's end. Later stages are in lower
   // case.
-  static std::string plain(const Timeline& timeline, const Action& action, size_t width) {
+  std::string plain(const Timeline& timeline, const Action& action, size_t width) const {
     std::vector<std::string> numbered;
     std::vector<std::string> types;
     for (const Task& task : action.tasks()) {
@@ -122,7 +119,8 @@ class Drawing {
       types.push_back(timeline.chunk_of(task) > 0 ? to_lower(type) : type);
       numbered.push_back(concat(types.back(), task.microbatch));
     }
-    const std::vector<std::string> names{join(numbered, "+"), join(types, "+"), types[0]};
+    std::vector<std::string> names{join(types, "+"), types[0]};
+    if (scale_.numbered()) names.insert(names.begin(), join(numbered, "+"));
     std::string text =
         *std::ranges::find_if(names, [&](const auto& name) { return name.size() <= width; });
     text.resize(width, '-');
@@ -131,17 +129,14 @@ class Drawing {
 
   // The microbatch in the middle where it fits, after a thin line where there is room for one.
   std::string task(const Timeline& timeline, const Task& task, size_t width) const {
-    const std::string number = std::to_string(task.microbatch);
-    return on_color(framed(number, width), timeline.color_of(task), color_);
-  }
-
-  static std::string framed(const std::string& number, size_t width) {
-    if (number.size() == width) return number;
-    if (width == 1) return " ";
-    const std::string shown = number.size() < width ? number : "";
-    const size_t left = (width - shown.size()) / 2;  // At least 1, for the border.
-    return concat(kBorder, std::string(left - (left > 0), ' '), shown,
-                  std::string(width - shown.size() - std::max<size_t>(left, 1), ' '));
+    const std::string number = scale_.numbered() ? std::to_string(task.microbatch) : "";
+    const size_t left = number.size() < width ? (width - number.size() + 1) / 2 : 0;
+    std::string text(left, ' ');
+    if (number.size() <= width) text += number;
+    text.resize(width, ' ');
+    const bool border = scale_.numbered() && width > 1 && text.front() == ' ';
+    if (border) text.replace(0, 1, kBorder);
+    return on_color(text, timeline.color_of(task), color_);
   }
 
   // Both parts side by side, each with half of the width.
@@ -150,7 +145,7 @@ class Drawing {
     const std::string left = first > 0 ? task(timeline, action.tasks()[0], first) : "";
     const std::string number = std::to_string(action.tasks()[1].microbatch);
     const size_t second = width - first;
-    std::string right = number.size() < second ? concat("+", number) : std::string(1, '+');
+    std::string right = scale_.numbered() && number.size() < second ? concat("+", number) : "+";
     right.resize(second, ' ');
     return left + on_color(right, timeline.color_of(action.tasks()[1]), color_);
   }
@@ -164,37 +159,60 @@ class Drawing {
          ++mark) {
       const double time = static_cast<double>(mark) * step;
       const auto at = static_cast<size_t>(scale_.label() + scale_.column(time));
+      const std::string text = concat("|", time);
+      if (at + text.size() > static_cast<size_t>(options_.width)) break;
       line.resize(std::max(line.size(), at), ' ');
-      line += concat("|", time);
+      line += text;
     }
     out_ << faint(line, color_) << "\n";
   }
 
   void draw_legend() {
-    std::vector<std::string> parts;
+    const bool plain = color_ == ColorMode::kNone;
     for (const ActionType type : types_in(timelines_)) {
-      const std::string letter = concat(" ", to_string(type), " ");
-      parts.push_back(
-          concat(on_color(letter, action_color(type, 0, 1), color_), " ", action_words(type)));
+      add_entry(concat(" ", to_string(type), " "), action_words(type),
+                [&](const std::string& sign) {
+                  return on_color(sign, action_color(type, 0, 1), color_);
+                });
     }
-    if (has_overlaps(timelines_)) parts.emplace_back("+ forward and backward at once");
-    parts.push_back(color_ == ColorMode::kNone ? ". idle" : concat(dots(1), " idle"));
+    if (has_overlaps(timelines_)) add_entry("+", "forward and backward at once");
+    add_entry(plain ? "." : "·", "idle");
     const bool chunks = std::ranges::any_of(
         timelines_, [](const Timeline& timeline) { return timeline.num_chunks() > 1; });
-    if (chunks) {
-      parts.emplace_back(color_ == ColorMode::kNone ? "lower case: a rank's later stages"
-                                                    : "lighter: a rank's later stages");
+    if (chunks) add_entry(plain ? "lower case:" : "lighter:", "a rank's later stages");
+    if (!scale_.numbered()) {
+      add_entry("a character:", concat(scale_.time_per_column(), " of time, as in its middle"));
     }
-    out_ << join(parts, "   ") << "\n";
+    out_ << "\n";
+  }
+
+  // On a new line where this one is full.
+  void add_entry(const std::string& sign, std::string_view words,
+                 const std::function<std::string(const std::string&)>& paint = {}) {
+    const auto size = static_cast<int64_t>(sign.size() + 1 + words.size());
+    const bool full = used_ > 0 && used_ + 3 + size > options_.width;
+    out_ << (full ? "\n" : (used_ > 0 ? "   " : "")) << (paint ? paint(sign) : sign) << " "
+         << words;
+    used_ = (full || used_ == 0 ? 0 : used_ + 3) + size;
   }
 
   std::span<const Timeline> timelines_;
+  TerminalOptions options_;
   ColorMode color_;
   Scale scale_;
+  int64_t used_ = 0;  // Of the legend's last line.
   std::ostringstream out_;
 };
 
 }  // namespace
+
+std::string heading(const Timeline& timeline, const TerminalOptions& options) {
+  const std::string shape = concat(": ", timeline.shape_text());
+  const std::string result = timeline.result_text();
+  const size_t width = timeline.name().size() + shape.size() + 2 + result.size();
+  const bool one_line = width <= static_cast<size_t>(options.width);
+  return concat(bold(timeline.name(), options.color), shape, one_line ? "; " : "\n", result, "\n");
+}
 
 std::string draw_terminal(std::span<const Timeline> timelines, const TerminalOptions& options) {
   return Drawing(timelines, options).draw();

@@ -27,7 +27,9 @@ class Writing {
   }
 
  private:
-  TraceTrack track(GroupRank rank) const { return {process_, rank.value}; }
+  TraceTrack track(GroupRank rank) const {
+    return {process_, rank.value + 1};
+  }  // 0 is the process itself.
 
   void write_rank(GroupRank rank) {
     writer_.name_thread(track(rank), concat("rank ", rank));

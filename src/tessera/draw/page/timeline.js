@@ -32,7 +32,7 @@
   const left = 54 + 8 * String(most - 1).length;
   const rulerHeight = 24;
   const memoryHeight = 100;
-  const rowTop = (rank) => rank * (rowHeight + rowGap);
+  const rowTop = (rank) => 3 + rank * (rowHeight + rowGap); // A frame is wider than its block.
   const rightOf = (chart) => (chart.width > 640 ? 128 : 6);
   const spanOf = (chart) => Math.max(20, chart.width - left - rightOf(chart));
   const xOf = (chart, at) => left + (at - view.start) / (view.end - view.start) * spanOf(chart);
@@ -51,6 +51,8 @@
     if (data.legend.some(({ colors }) => colors.length > 1)) entry("lighter: a rank's later stages");
     entry('numbers: microbatches');
   }
+
+  const textOf = ({ tasks }) => tasks.map(({ stage, type, microbatch }) => `${stage}${type}${microbatch}`).join(' + ');
 
   function nameOf(block) {
     const parts = block.tasks.map(({ words, stage, microbatch }) => `${words} of microbatch ${microbatch} on stage ${stage}`);
@@ -92,7 +94,7 @@
     chart.ruler = shape('g');
     chart.front = shape('g', { 'clip-path': `url(#clip-${number})` });
     chart.marks = shape('g', { 'clip-path': `url(#clip-${number})` });
-    chart.clip = shape('rect', { y: -4, height: height + 4 });
+    chart.clip = shape('rect', { y: 0, height });
     chart.svg = shape('svg', { class: 'chart', height, tabindex: '0', role: 'group', 'aria-label': `${schedule.name}: timeline`, 'aria-describedby': 'keys' },
       shape('defs', {}, shape('clipPath', { id: `clip-${number}` }, chart.clip)),
       chart.back, chart.figures, chart.ruler, chart.front, chart.marks);
@@ -156,6 +158,14 @@
     }
   }
 
+  // Marks from 0 up to the peak, which is always one of them.
+  function levels(peak) {
+    const apart = Math.max(1, step(peak, 4));
+    const marks = [];
+    for (let count = 0; count <= peak - 0.6 * apart; count += apart) marks.push(count);
+    return [...marks, peak];
+  }
+
   function placeMemory(chart) {
     const { schedule } = chart;
     const bottom = memoryHeight - 8;
@@ -165,9 +175,8 @@
       for (const [at, count] of rank.live) path += `H${xOf(chart, at)}V${yOf(count)}`;
       chart.lines[i].setAttribute('d', path);
     });
-    const apart = Math.max(1, step(schedule.peak, 4));
     chart.levels.replaceChildren(shape('text', { class: 'note', x: 0, y: 10 }, 'live activations'));
-    for (let count = 0; count <= schedule.peak; count += apart) {
+    for (const count of levels(schedule.peak)) {
       chart.levels.append(shape('path', { class: 'level', d: `M${left} ${yOf(count)}h${spanOf(chart)}` }),
         shape('text', { class: 'note end', x: left - 6, y: yOf(count) + 4 }, String(count)));
     }
@@ -255,18 +264,18 @@
 
   const list = (chart, indices, edge) => indices.map((i) => {
     const block = chart.schedule.blocks[i];
-    return `${block.text} (rank ${block.rank}, ${edge} ${time(block[edge === 'ends' ? 'end' : 'start'])})`;
+    return `${textOf(block)} (rank ${block.rank}, ${edge} ${time(block[edge === 'ends' ? 'end' : 'start'])})`;
   }).join(', ');
 
   // What it had to wait for last: its rank, or a result.
   function cause(chart, index) {
     const block = chart.schedule.blocks[index];
     const before = index > 0 && chart.schedule.blocks[index - 1].rank === block.rank ? chart.schedule.blocks[index - 1] : null;
-    if (before && before.end >= block.start - 1e-9) return `Its rank was busy until then, with ${before.text}.`;
+    if (before && before.end >= block.start - 1e-9) return `Its rank was busy until then, with ${textOf(before)}.`;
     const last = block.needs.map((need) => chart.schedule.blocks[need]).sort((a, b) => b.end - a.end)[0];
     if (!last) return 'Nothing had to be waited for.';
     const idle = block.start - (before ? before.end : 0);
-    return `Its rank was idle for ${time(idle)}, until the result of ${last.text} was there.`;
+    return `Its rank was idle for ${time(idle)}, until the result of ${textOf(last)} was there.`;
   }
 
   function say(shown) {
@@ -277,7 +286,7 @@
     }
     const { chart, block: index } = shown;
     const block = chart.schedule.blocks[index];
-    words.replaceChildren(element('p', {}, element('strong', {}, block.text), nameOf(block), `. ${cause(chart, index)}`),
+    words.replaceChildren(element('p', {}, element('strong', {}, textOf(block)), nameOf(block), `. ${cause(chart, index)}`),
       element('p', {}, block.needs.length ? `Waits for ${list(chart, block.needs, 'ends')}.` : 'Waits for no result.', ' ',
         chart.users[index].length ? `Waited for by ${list(chart, chart.users[index], 'starts')}.` : 'Nobody waits for its result.'));
   }
