@@ -185,8 +185,8 @@
   function placeChart(chart) {
     chart.width = chart.svg.clientWidth;
     const span = spanOf(chart);
-    chart.clip.setAttribute('x', left);
-    chart.clip.setAttribute('width', span);
+    chart.clip.setAttribute('x', left - 2); // A frame is wider than its block.
+    chart.clip.setAttribute('width', span + 4);
     const rows = chart.back.querySelectorAll('.row');
     const from = Math.max(left, xOf(chart, 0));
     const to = Math.min(left + span, xOf(chart, chart.schedule.makespan));
