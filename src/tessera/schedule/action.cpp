@@ -85,8 +85,9 @@ ActionType type_named(std::string_view name, std::string_view text) {
   const auto found = std::find(begin, end, name);
   if (found != end) return static_cast<ActionType>(found - kNames.begin());
   const std::vector<std::string> known(begin, end);
-  refuse(text, concat("no type is called ", shown(name), did_you_mean(name, known),
-                      " (types: ", join(known, " "), ")"));
+  // Every letter is near every other.
+  const std::string hint = name.size() > 1 ? did_you_mean(name, known) : "";
+  refuse(text, concat("no type is called ", shown(name), hint, " (types: ", join(known, " "), ")"));
 }
 
 // "" is -1, which broken_rule judges; anything but a number that fits is refused.

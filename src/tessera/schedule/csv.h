@@ -16,7 +16,7 @@ enum class CsvFormat {
 
 struct CsvOptions {
   CsvFormat format = CsvFormat::kComputeOnly;
-  std::optional<ScheduleShape> shape;  // Found from the table where it is not given.
+  std::optional<ScheduleShape> shape = std::nullopt;  // Found from the table where it is not given.
   SendMode sends = SendMode::kRendezvous;
 };
 

@@ -21,8 +21,9 @@ using detail::WishedTimes;
 
 // Together less than a second for 16 ranks × 64 microbatches; placing a task takes some ten times
 // as long as timing it.
-constexpr int64_t kMostPlaced = 1'500'000;
-constexpr int64_t kMostTimed = 8'000'000;
+constexpr int64_t kMostPlaced = 3'000'000;
+constexpr int64_t kMostTimed = 12'000'000;
+constexpr int64_t kAttemptsPerTask = 20;  // Small tables are at their best long before.
 
 constexpr std::array kFamilies{ScheduleKind::kGPipe,
                                ScheduleKind::k1F1B,
@@ -79,6 +80,7 @@ class PlacementSearch {
   SearchResult run() {
     const std::optional<Family> family = best_family();
     add_dispatched();
+    TSR_ASSERT(!orders_.empty(), "no order was found");
     improve_best();
     Simulated found = simulated(to_schedule(problem_, orders_.front().order, request_.name));
     const bool improved = !family || is_better(found.simulation, family->table.simulation);
@@ -88,7 +90,7 @@ class PlacementSearch {
             .placement = placement_,
             .family = family ? std::optional(family->kind) : std::nullopt,
             .improved = improved,
-            .bound = span_bound(problem_),
+            .bound = bound_of(problem_).longest_span,
             .steps = dispatcher_.steps() + timer_.steps()};
   }
 
@@ -129,7 +131,7 @@ class PlacementSearch {
     constexpr std::array<double, 2> kOverruns{0, 0.5};
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
     const auto runs =
-        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 240));
+        static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 480));
     for (const WishedTimes& wishes : simple_wishes()) {
       for (const double overrun : kOverruns) dispatch(wishes, {.overrun = overrun});
     }
@@ -170,15 +172,14 @@ class PlacementSearch {
 
   void improve_best() {
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
-    const auto kept = static_cast<int64_t>(orders_.size());
-    const int64_t attempts = kMostTimed / share_ / tasks / kept;
-    for (Scored& scored : orders_) {
-      scored.score = improve(scored.order, problem_, timer_, attempts);
-    }
-    const auto better = [](const Scored& a, const Scored& b) {
-      return a.score.is_better_than(b.score);
-    };
-    std::ranges::stable_sort(orders_, better);
+    const int64_t attempts = std::min(kMostTimed / share_ / tasks, kAttemptsPerTask * tasks);
+    const auto share = static_cast<int64_t>(orders_.size() + 1);
+    detail::Improver improver(problem_, timer_, attempts);
+    for (Scored& scored : orders_) scored.score = improver.climb(scored.order, attempts / share);
+    const auto best = std::ranges::min_element(
+        orders_, [](const Scored& a, const Scored& b) { return a.score.is_better_than(b.score); });
+    improver.shake(best->order);
+    std::iter_swap(orders_.begin(), best);
   }
 
   const SearchRequest& request_;
@@ -200,6 +201,8 @@ void check_costs(const SearchRequest& request) {
 }
 
 void check(const SearchRequest& request) {
+  TSR_CHECK(request.stages_per_rank >= 1, "stages per rank is ", request.stages_per_rank,
+            "; at least 1 is needed");
   // The family that takes any shape refuses what is none.
   check_config(
       {ScheduleKind::kLoopedBFS, request.pp, request.microbatches, request.stages_per_rank});
@@ -250,16 +253,18 @@ SearchResult search(const SearchRequest& request) {
   const int64_t all = request.stages_per_rank * request.microbatches;
   const int64_t limit = std::min(request.memory_limit.value_or(all), all);
   const std::vector<StagePlacement> placements = placements_of(request);
-  std::optional<SearchResult> best;
-  int64_t steps = 0;
-  for (const StagePlacement placement : placements) {
+  const auto run = [&](StagePlacement placement) {
     const auto share = static_cast<int64_t>(placements.size());
-    SearchResult result = PlacementSearch(request, placement, limit, share).run();
-    steps += result.steps;
-    if (!best || is_better(result.simulation, best->simulation)) best = std::move(result);
+    return PlacementSearch(request, placement, limit, share).run();
+  };
+  SearchResult best = run(placements.front());
+  for (size_t i = 1; i < placements.size(); ++i) {
+    SearchResult other = run(placements[i]);
+    const int64_t steps = best.steps + other.steps;
+    if (is_better(other.simulation, best.simulation)) best = std::move(other);
+    best.steps = steps;
   }
-  best->steps = steps;
-  return *std::move(best);
+  return best;
 }
 
 SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,

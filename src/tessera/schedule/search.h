@@ -13,11 +13,11 @@ struct SearchRequest {
   int64_t pp = 1;
   int64_t microbatches = 1;
   int64_t stages_per_rank = 1;
-  std::optional<StagePlacement> placement;  // Any where none is given.
-  Costs costs;
+  std::optional<StagePlacement> placement{};  // Any where none is given.
+  Costs costs{};
   /// How many activations a rank may hold at once, in stages × microbatches, each from its F to its
   /// B or W. As many as there are where none is given.
-  std::optional<int64_t> memory_limit;
+  std::optional<int64_t> memory_limit{};
   std::string name = "auto";  // What the schedule is to be called.
 };
 

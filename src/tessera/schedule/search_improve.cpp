@@ -5,13 +5,6 @@
 namespace tessera::detail {
 namespace {
 
-/// Takes the task at `from` out of a rank's row and puts it in at `to`.
-struct Move {
-  size_t rank = 0;
-  size_t from = 0;
-  size_t to = 0;
-};
-
 void shift(std::vector<TaskId>& row, size_t from, size_t to) {
   const auto at = [&](size_t place) { return row.begin() + static_cast<std::ptrdiff_t>(place); };
   if (from < to) {
@@ -21,7 +14,7 @@ void shift(std::vector<TaskId>& row, size_t from, size_t to) {
   }
 }
 
-/// The moves that might shorten the longest rank of the order that was timed last.
+/// The moves that might let a rank of the order that was timed last end earlier.
 class MoveFinder {
  public:
   MoveFinder(const TaskOrder& order, const SearchProblem& problem, const OrderTimer& timer)
@@ -33,7 +26,7 @@ class MoveFinder {
 
   // Back from the rank's last task, from each task to the one that it had to wait for. Tasks that
   // follow each other on one rank without a gap are a block: the order inside is what can change.
-  std::vector<Move> find(size_t rank) && {
+  void find(size_t rank) {
     TaskId task = order_[rank].back();
     while (task != kNoTask) {
       TaskId first = task;
@@ -41,8 +34,9 @@ class MoveFinder {
       add_block(problem_.tasks[task].rank, places_[first], places_[task]);
       task = timer_.cause(first);
     }
-    return std::move(moves_);
   }
+
+  std::vector<Move> take() { return std::move(moves_); }
 
  private:
   bool is_after_neighbour(TaskId task) const {
@@ -99,28 +93,36 @@ bool fits_limit(const std::vector<TaskId>& row, const SearchProblem& problem) {
   return true;
 }
 
+}  // namespace
+
+std::vector<Move> Improver::moves_of(const TaskOrder& order, const Score& score) const {
+  MoveFinder finder(order, problem_, timer_);
+  finder.find(score.longest_rank);
+  if (score.last_rank != score.longest_rank) finder.find(score.last_rank);
+  return finder.take();
+}
+
 // Performs the move where it keeps the rules that the timer does not see.
-bool try_move(std::vector<TaskId>& row, const Move& move, const SearchProblem& problem) {
-  if (passes_kin(row, move, problem)) return false;
+bool Improver::try_move(std::vector<TaskId>& row, const Move& move) const {
+  if (passes_kin(row, move, problem_)) return false;
   shift(row, move.from, move.to);
-  if (fits_limit(row, problem)) return true;
+  if (fits_limit(row, problem_)) return true;
   shift(row, move.to, move.from);
   return false;
 }
 
-}  // namespace
-
-Score improve(TaskOrder& order, const SearchProblem& problem, OrderTimer& timer, int64_t attempts) {
-  Score best = timer.run(order);
+Score Improver::climb(TaskOrder& order, int64_t most) {
+  Score best = timer_.run(order);
+  const int64_t left = attempts_ - std::min(most, attempts_);
   bool better = true;
   while (better) {
     better = false;
-    for (const Move& move : MoveFinder(order, problem, timer).find(best.longest_rank)) {
-      if (attempts == 0) return best;
+    for (const Move& move : moves_of(order, best)) {
+      if (attempts_ == left) return best;
       std::vector<TaskId>& row = order[move.rank];
-      if (!try_move(row, move, problem)) continue;
-      --attempts;
-      const Score score = timer.run(order);
+      if (!try_move(row, move)) continue;
+      --attempts_;
+      const Score score = timer_.run(order);
       better = score.is_better_than(best);
       if (better) {
         best = score;
@@ -130,6 +132,48 @@ Score improve(TaskOrder& order, const SearchProblem& problem, OrderTimer& timer,
     }
   }
   return best;
+}
+
+Score Improver::shake(TaskOrder& order) {
+  constexpr int64_t kClimb = 60;
+  Score best = timer_.run(order);
+  while (attempts_ > 0 && !is_best_of_all(best)) {
+    TaskOrder trial = order;
+    const Score before = timer_.run(trial);
+    if (!disturb(trial, before)) return best;
+    const Score score = climb(trial, kClimb);
+    if (best.is_better_than(score)) continue;
+    best = score;
+    order = std::move(trial);
+  }
+  return best;
+}
+
+// Whether there was anything to move.
+bool Improver::disturb(TaskOrder& order, const Score& score) {
+  constexpr int kMoves = 3;
+  const std::vector<Move> moves = moves_of(order, score);
+  if (moves.empty()) return false;
+  for (int i = 0; i < kMoves; ++i) {
+    const Move& move = moves[random_below(moves.size())];
+    std::vector<TaskId>& row = order[move.rank];
+    --attempts_;
+    if (!try_move(row, move)) continue;
+    const bool deadlock = !timer_.run(order).is_finite();
+    if (deadlock) shift(row, move.to, move.from);
+  }
+  return true;
+}
+
+bool Improver::is_best_of_all(const Score& score) const {
+  return !is_shorter(bound_.longest_span, score.longest_span) &&
+         !is_shorter(bound_.makespan, score.makespan);
+}
+
+// The same numbers in every search.
+size_t Improver::random_below(size_t end) {
+  random_ = random_ * 6364136223846793005U + 1442695040888963407U;
+  return static_cast<size_t>(random_ >> 33U) % end;
 }
 
 }  // namespace tessera::detail

@@ -23,39 +23,56 @@ struct Pace {
   int backward_turn = 1;
 };
 
-/// When microbatch 0 is where, by stage.
-struct Passage {
-  std::vector<int> forward;
-  std::vector<int> backward;
+/// When microbatch 0 is where.
+class Passage {
+ public:
+  Passage(const Pace& pace, const SearchProblem& problem)
+      : pace_(pace),
+        ranks_(static_cast<int>(problem.num_ranks())),
+        legs_(static_cast<int>(problem.stages_per_rank())) {}
+
+  int interval() const { return kTicksPerStage * legs_; }
+
+  int forward(size_t stage) const {
+    const int leg = static_cast<int>(stage) / ranks_;
+    const int step = leg % 2 == 0 ? pace_.forward_even : pace_.forward_odd;
+    return forward_start(leg) + step * (static_cast<int>(stage) % ranks_);
+  }
+
+  int backward(size_t stage) const {
+    const int leg = static_cast<int>(stage) / ranks_;
+    const int step = leg % 2 == 0 ? pace_.backward_even : pace_.backward_odd;
+    const int first = forward_start(legs_) - pace_.forward_turn + pace_.last_turn;
+    const int ahead = backward_legs(legs_) - backward_legs(leg + 1);
+    return first + ahead + step * (ranks_ - 1 - static_cast<int>(stage) % ranks_);
+  }
+
+ private:
+  static int num_even(int legs) { return (legs + 1) / 2; }
+  static int num_odd(int legs) { return legs / 2; }
+
+  // When the leg begins.
+  int forward_start(int leg) const {
+    const int steps = num_even(leg) * pace_.forward_even + num_odd(leg) * pace_.forward_odd;
+    return leg * pace_.forward_turn + (ranks_ - 1) * steps;
+  }
+  // What the backwards of so many legs take.
+  int backward_legs(int legs) const {
+    const int steps = num_even(legs) * pace_.backward_even + num_odd(legs) * pace_.backward_odd;
+    return legs * pace_.backward_turn + (ranks_ - 1) * steps;
+  }
+
+  Pace pace_;
+  int ranks_;
+  int legs_;
 };
 
-Passage passage_of(const Pace& pace, const SearchProblem& problem) {
-  const size_t stages = problem.num_stages();
-  const size_t ranks = problem.num_ranks();
-  Passage passage{std::vector<int>(stages), std::vector<int>(stages)};
-  for (size_t s = 1; s < stages; ++s) {
-    const int step = s / ranks % 2 == 0 ? pace.forward_even : pace.forward_odd;
-    passage.forward[s] = passage.forward[s - 1] + (s % ranks == 0 ? pace.forward_turn : step);
-  }
-  passage.backward[stages - 1] = passage.forward[stages - 1] + pace.last_turn;
-  for (size_t s = stages - 1; s > 0; --s) {
-    const int step = (s - 1) / ranks % 2 == 0 ? pace.backward_even : pace.backward_odd;
-    passage.backward[s - 1] = passage.backward[s] + (s % ranks == 0 ? pace.backward_turn : step);
-  }
-  return passage;
-}
-
-int interval_of(const SearchProblem& problem) {
-  return kTicksPerStage * static_cast<int>(problem.stages_per_rank());
-}
-
 bool is_free_of_conflicts(const Passage& passage, const SearchProblem& problem) {
-  const int interval = interval_of(problem);
   for (const std::vector<size_t>& stages : problem.stages_of) {
     uint64_t taken = 0;
     for (const size_t stage : stages) {
-      for (const int tick : {passage.forward[stage], passage.backward[stage]}) {
-        const uint64_t bit = uint64_t{1} << (tick % interval);
+      for (const int tick : {passage.forward(stage), passage.backward(stage)}) {
+        const uint64_t bit = uint64_t{1} << (tick % passage.interval());
         if ((taken & bit) != 0) return false;
         taken |= bit;
       }
@@ -64,25 +81,25 @@ bool is_free_of_conflicts(const Passage& passage, const SearchProblem& problem) 
   return true;
 }
 
-// The activations that a rank holds in the long run.
-double held_by(const Passage& passage, const std::vector<size_t>& stages, int interval) {
-  int ticks = 0;
-  for (const size_t stage : stages) ticks += passage.backward[stage] - passage.forward[stage];
-  return static_cast<double>(ticks) / interval;
+// The activations that the rank with most of them holds in the long run.
+double held_by(const Passage& passage, const SearchProblem& problem) {
+  int most = 0;
+  for (const std::vector<size_t>& stages : problem.stages_of) {
+    int ticks = 0;
+    for (const size_t stage : stages) ticks += passage.backward(stage) - passage.forward(stage);
+    most = std::max(most, ticks);
+  }
+  return static_cast<double>(most) / passage.interval();
 }
 
 struct Ranked {
   Passage passage;
-  double distance = 0;  // From holding just what the limit allows.
+  double distance;  // From holding just what the limit allows.
 };
 
-double distance_of(const Passage& passage, const SearchProblem& problem) {
-  double held = 0;
-  for (const std::vector<size_t>& stages : problem.stages_of) {
-    held = std::max(held, held_by(passage, stages, interval_of(problem)));
-  }
+Ranked ranked_by_limit(const Passage& passage, const SearchProblem& problem) {
   const size_t useful = std::min(problem.limit, 2 * problem.num_stages());
-  return std::abs(static_cast<double>(useful) - held);
+  return {passage, std::abs(static_cast<double>(useful) - held_by(passage, problem))};
 }
 
 template <class Visit>
@@ -105,44 +122,47 @@ void for_each_pace(const Visit& visit) {
 
 // With one stage a rank only the sum of both steps counts: it says how many forwards a rank is
 // ahead of its backwards.
-std::vector<Passage> single_stage_passages(const SearchProblem& problem) {
-  std::vector<Passage> passages;
+std::vector<Ranked> single_stage_passages(const SearchProblem& problem) {
+  std::vector<Ranked> passages;
   for (int steps = 2; steps <= 9; ++steps) {
     for (int turn = 1; turn <= kTicksPerStage; ++turn) {
       const Pace pace{.forward_even = steps - 1, .last_turn = turn};
-      passages.push_back(passage_of(pace, problem));
+      passages.push_back(ranked_by_limit(Passage(pace, problem), problem));
     }
   }
   return passages;
 }
 
-std::vector<Passage> multi_stage_passages(const SearchProblem& problem, size_t most) {
-  std::vector<Ranked> ranked;
+std::vector<Ranked> multi_stage_passages(const SearchProblem& problem) {
+  std::vector<Ranked> passages;
   for_each_pace([&](const Pace& pace) {
-    Passage passage = passage_of(pace, problem);
+    const Passage passage(pace, problem);
     if (!is_free_of_conflicts(passage, problem)) return;
-    const double distance = distance_of(passage, problem);
-    ranked.push_back({std::move(passage), distance});
+    passages.push_back(ranked_by_limit(passage, problem));
   });
-  std::ranges::stable_sort(ranked, {}, &Ranked::distance);
-  if (ranked.size() > most) ranked.resize(most);
-  std::vector<Passage> passages;
-  for (Ranked& entry : ranked) passages.push_back(std::move(entry.passage));
   return passages;
+}
+
+WishedTimes wishes_of(const Passage& passage, const SearchProblem& problem) {
+  WishedTimes wishes{.interval = static_cast<double>(passage.interval())};
+  for (size_t stage = 0; stage < problem.num_stages(); ++stage) {
+    wishes.forward.push_back(passage.forward(stage));
+    wishes.input_grad.push_back(passage.backward(stage));
+  }
+  return wishes;
 }
 
 }  // namespace
 
 std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t most) {
-  constexpr int kMostTicks = 64;  // Of an interval, one bit each.
-  if (interval_of(problem) > kMostTicks) return {};
+  constexpr size_t kMostTicks = 64;  // Of an interval, one bit each.
+  if (kTicksPerStage * problem.stages_per_rank() > kMostTicks) return {};
   const bool single = problem.stages_per_rank() == 1;
+  auto passages = single ? single_stage_passages(problem) : multi_stage_passages(problem);
+  std::ranges::stable_sort(passages, {}, &Ranked::distance);
   std::vector<WishedTimes> wishes;
-  for (const Passage& passage :
-       single ? single_stage_passages(problem) : multi_stage_passages(problem, most)) {
-    wishes.push_back({.forward = {passage.forward.begin(), passage.forward.end()},
-                      .input_grad = {passage.backward.begin(), passage.backward.end()},
-                      .interval = static_cast<double>(interval_of(problem))});
+  for (size_t i = 0; i < std::min(most, passages.size()); ++i) {
+    wishes.push_back(wishes_of(passages[i].passage, problem));
   }
   return wishes;
 }

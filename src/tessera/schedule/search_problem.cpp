@@ -20,13 +20,13 @@ ActionType type_of(Phase phase) {
 }
 
 // Times of microbatch 0, which stand for all.
-class Bound {
+class RankBounds {
  public:
-  explicit Bound(const SearchProblem& problem) : problem_(problem) {}
+  explicit RankBounds(const SearchProblem& problem) : problem_(problem) {}
 
   // A rank cannot compute all the time: at first it waits for the first gradient, with no more
   // forwards than it may hold; at last for the last one, with no more backwards than that.
-  double of_rank(size_t rank) const {
+  double span(size_t rank) const {
     const std::vector<size_t>& stages = problem_.stages_of[rank];
     if (problem_.overlap < 1) return problem_.overlap * busy(stages);  // All may be overlapped.
     const double forward = longest(stages, [&](size_t s) { return time(Phase::kForward, s); });
@@ -38,6 +38,11 @@ class Bound {
     // The two waits are apart only if a forward is left when the first is over.
     const bool apart = num_forwards(rank) > problem_.limit;
     return busy(stages) + (apart ? both : std::max({first, last, 0.0}));
+  }
+
+  double first_start(size_t rank) const {
+    if (problem_.overlap < 1) return 0;
+    return forward_path(0, problem_.stages_of[rank].front());
   }
 
  private:
@@ -66,8 +71,13 @@ class Bound {
     return sum;
   }
   double path_to_first_gradient(const std::vector<size_t>& stages) const {
-    double sum = time(Phase::kForward, stages.back()) + round_trip(stages.back());
-    for (size_t s = stages.front(); s < stages.back(); ++s) {
+    return forward_path(stages.front(), stages.back()) + time(Phase::kForward, stages.back()) +
+           round_trip(stages.back());
+  }
+  // From the start of one stage's forward to the earliest start of another's.
+  double forward_path(size_t from, size_t to) const {
+    double sum = 0;
+    for (size_t s = from; s < to; ++s) {
       sum += time(Phase::kForward, s) + facts(Phase::kForward, s).latency;
     }
     return sum;
@@ -141,10 +151,13 @@ TaskId SearchProblem::consumer_of(Phase phase, size_t stage, size_t microbatch) 
   return kNoTask;
 }
 
-double span_bound(const SearchProblem& problem) {
-  double bound = 0;
+SearchBound bound_of(const SearchProblem& problem) {
+  const RankBounds bounds(problem);
+  SearchBound bound;
   for (size_t rank = 0; rank < problem.num_ranks(); ++rank) {
-    bound = std::max(bound, Bound(problem).of_rank(rank));
+    const double span = bounds.span(rank);
+    bound.longest_span = std::max(bound.longest_span, span);
+    bound.makespan = std::max(bound.makespan, bounds.first_start(rank) + span);
   }
   return bound;
 }

@@ -64,6 +64,7 @@ Score OrderTimer::score(const TaskOrder& order) const {
     if (places_[rank] < order[rank].size()) return {};
     const double span = now_[rank] - first_[rank];
     if (span > score.longest_span) score.longest_rank = rank;
+    if (now_[rank] > score.makespan) score.last_rank = rank;
     score.longest_span = std::max(score.longest_span, span);
     score.makespan = std::max(score.makespan, now_[rank]);
     score.sum_of_spans += span;

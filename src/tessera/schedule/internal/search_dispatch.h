@@ -11,8 +11,8 @@ namespace tessera::detail {
 /// When each stage's F and I are wanted: for microbatch 0 by stage, for each further one `interval`
 /// later. Only their order counts. W has no time of its own: it fills gaps.
 struct WishedTimes {
-  std::vector<double> forward;
-  std::vector<double> input_grad;
+  std::vector<double> forward{};
+  std::vector<double> input_grad{};
   double interval = 1;
 
   double of(Phase phase, size_t stage, size_t microbatch) const {

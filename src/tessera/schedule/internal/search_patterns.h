@@ -6,8 +6,8 @@
 
 namespace tessera::detail {
 
-/// Ways to let microbatches follow each other, at most about `most`: those first that take the
-/// memory limit best. Every microbatch passes the stages at the same pace, the interval behind the
+/// Ways to let microbatches follow each other, at most `most`: those that come nearest to
+/// the memory limit. Every microbatch passes the stages at the same pace, the interval behind the
 /// one before, with places left free for W.
 std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t most);
 

@@ -58,8 +58,13 @@ struct SearchProblem {
   TaskId consumer_of(Phase phase, size_t stage, size_t microbatch) const;
 };
 
-/// No order of the tasks has a shorter longest span.
-double span_bound(const SearchProblem& problem);
+/// What no order of the tasks can be shorter than.
+struct SearchBound {
+  double longest_span = 0;
+  double makespan = 0;
+};
+
+SearchBound bound_of(const SearchProblem& problem);
 
 Schedule to_schedule(const SearchProblem& problem, const TaskOrder& order, std::string name);
 /// The same, the other way: full backwards and overlaps fall into their parts.

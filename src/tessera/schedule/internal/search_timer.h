@@ -19,7 +19,9 @@ struct Score {
   double makespan = std::numeric_limits<double>::max();
   double sum_of_spans = std::numeric_limits<double>::max();
   size_t longest_rank = 0;
+  size_t last_rank = 0;  // Whose end the makespan is.
 
+  bool is_finite() const { return makespan < std::numeric_limits<double>::max(); }
   bool is_better_than(const Score& other) const;
 };
 

@@ -1,0 +1,98 @@
+"""Our pipeline tables beside those of torch.distributed.pipelining: made, lowered and validated, simulated.
+
+    torch_schedule.py compare BENCH      schedule_bench and the peer, the same tables in one run
+"""
+
+import json
+import subprocess
+import sys
+import time
+from unittest import mock
+
+from torch.distributed.pipelining import schedules
+from torch.distributed.pipelining.stage import PipelineStage
+
+KINDS = ("LoopedBFS", "Interleaved1F1B", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV")
+SIZES = ((4, 16), (8, 32), (16, 64))
+ROUNDS = 3
+
+
+def make_stages(pp):
+    """Two stages of rank 0 that compute nothing: a schedule asks them only for numbers."""
+    stage = mock.create_autospec(PipelineStage, instance=True)
+    stage.group_rank, stage.group_size, stage.num_stages, stage.submod = 0, pp, 2 * pp, None
+    return [stage, stage]
+
+
+class Peer:
+    """One of the peer's schedules, each part of its making by itself."""
+
+    def __init__(self, kind, pp, microbatches):
+        self.pp, self.bubbles = pp, kind == "InterleavedZeroBubble"
+        self.schedule = schedules.get_schedule_class(kind)(make_stages(pp), microbatches)
+        self.order = dict(self.schedule.pipeline_order)
+
+    def rank_of(self, stage):
+        return self.schedule.stage_index_to_group_rank[stage]
+
+    def make(self):
+        rows = {rank: self.schedule._calculate_single_rank_operations(rank) for rank in range(self.pp)}
+        if self.bubbles:
+            self.schedule.pipeline_order = rows
+            self.schedule._add_bubbles_to_actions(2 * self.pp)
+
+    def lower_and_validate(self):
+        self.schedule._prepare_schedule_with_comms(dict(self.order))
+
+    def add_messages(self):
+        rows = {rank: [a for a in row if a is not None] for rank, row in self.order.items()}
+        return schedules._add_send_recv(rows, self.rank_of, 2 * self.pp)
+
+    def simulate(self, lowered):
+        schedules._simulate_comms_compute(lowered, self.rank_of, 2 * self.pp)
+
+
+def best_ms(body, prepare=lambda: ()):
+    times = []
+    for _ in range(ROUNDS):
+        arguments = prepare()
+        start = time.perf_counter()
+        body(*arguments)
+        times.append(time.perf_counter() - start)
+    return min(times) * 1e3
+
+
+def measure(kind, pp, microbatches):
+    peer = Peer(kind, pp, microbatches)
+    figures = {"make": best_ms(peer.make), "lower_and_verify": best_ms(peer.lower_and_validate)}
+    if kind != "DualPipeV":  # The peer's dry run knows no overlap.
+        figures["simulate"] = best_ms(peer.simulate, lambda: (peer.add_messages(),))
+    return figures
+
+
+def our_ms(bench):
+    """By name; the median of three repetitions, by the clock."""
+    flags = ["--benchmark_format=json", "--benchmark_repetitions=3", "--benchmark_filter=-compute"]
+    report = json.loads(subprocess.run([bench, *flags], check=True, capture_output=True, text=True).stdout)
+    return {run["run_name"]: run["real_time"] for run in report["benchmarks"] if run.get("aggregate_name") == "median"}
+
+
+def compare(bench):
+    ours = our_ms(bench)
+    print(f"{'':52}{'ours, ms':>12}{'peer, ms':>12}{'times faster':>14}")
+    for kind in KINDS:
+        for pp, microbatches in SIZES:
+            for part, peer in measure(kind, pp, microbatches).items():
+                name = f"{part}/{kind}/{pp}/{microbatches}"
+                print(f"{name:52}{ours[name]:>12.4g}{peer:>12.4g}{peer / ours[name]:>14.0f}", flush=True)
+
+
+def main():
+    match sys.argv[1:]:
+        case ["compare", bench]:
+            compare(bench)
+        case _:
+            sys.exit(__doc__)
+
+
+main()

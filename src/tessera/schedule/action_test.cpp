@@ -1,0 +1,98 @@
+#include "tessera/schedule/action.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+
+TEST(Action, IsWrittenAsItIsRead) {
+  for (const char* text :
+       {"", "2F0", "10B3", "0I12", "7W1", "3SEND_F1", "3RECV_F1", "2SEND_B0", "2RECV_B0",
+        "1UNSHARD", "4RESHARD", "3REDUCE_GRAD", "(0F3;3B1)OVERLAP_F_B", "(3B1;0F3)OVERLAP_F_B",
+        "{0SEND_F3,0RECV_B0}", "{1RECV_F0,1SEND_B1}", "2147483647F2147483647"}) {
+    EXPECT_EQ(to_string(parse_action(text)), text);
+  }
+  EXPECT_EQ(to_string(parse_action("  5F2\t")), "5F2");
+}
+
+TEST(Action, HasTasks) {
+  const Action overlap = parse_action("(0F3;3B1)OVERLAP_F_B");
+  EXPECT_TRUE(overlap.computes());
+  ASSERT_EQ(overlap.tasks().size(), 2);
+  EXPECT_EQ(overlap.tasks()[0], (Task{ActionType::kForward, 0, 3}));
+  EXPECT_EQ(overlap.tasks()[1], (Task{ActionType::kBackward, 3, 1}));
+  EXPECT_TRUE(Action().is_idle());
+  EXPECT_TRUE(Action().tasks().empty());
+  EXPECT_EQ(Action(), Action(Task{}));
+  EXPECT_FALSE(parse_action("1UNSHARD").computes());
+}
+
+TEST(Action, RefusesTextThatIsNone) {
+  for (const char* text : {"F0",
+                           "1X0",
+                           "-1F0",
+                           "1F0abc",
+                           "1FOO",
+                           "1F",
+                           "1UNSHARD5",
+                           "()OVERLAP_F_B",
+                           "(0F0)NOPE",
+                           "1",
+                           "F",
+                           "1 F0",
+                           "0f0",
+                           "(0F0;1B0)",
+                           "(0F0;1B0)OVERLAP_F_B2",
+                           "(0F0;0B0)OVERLAP_F_B",
+                           "(0F0;1F0)OVERLAP_F_B",
+                           "(0F0;1I0)OVERLAP_F_B",
+                           "(0F0;1B0;2F0)OVERLAP_F_B",
+                           "((0F0;1B0)OVERLAP_F_B;1B0)OVERLAP_F_B",
+                           "{0SEND_F0}",
+                           "{0SEND_F0,1SEND_F0}",
+                           "{0SEND_F0,0F0}",
+                           "{0SEND_F0,0RECV_B0",
+                           "2147483648F0",
+                           "1F99999999999999999999",
+                           "1F-1",
+                           "1F+1",
+                           "1SEND_F",
+                           "OVERLAP_F_B",
+                           "1OVERLAP_F_B",
+                           "1{}",
+                           "{}",
+                           "(",
+                           "{",
+                           "\r"}) {
+    EXPECT_THROW(parse_action(text), DataError) << text;
+  }
+}
+
+TEST(Action, RefusalsNameTextAndRule) {
+  EXPECT_EQ(message_of<DataError>([] { parse_action("1SEND_G0"); }),
+            "'1SEND_G0' is no action: no type is called 'SEND_G'; did you mean 'SEND_F'? (types: F "
+            "B I W SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD)");
+  EXPECT_EQ(message_of<DataError>([] { parse_action("1F"); }),
+            "'1F' is no action: it needs a microbatch, counted from 0");
+  EXPECT_EQ(message_of<DataError>([] { parse_action("1F0\x1b[31m"); }),
+            "'1F0?[31m' is no action: its microbatch '0?[31m' is no whole number below 2^31");
+}
+
+TEST(Action, RefusesTasksThatCannotBe) {
+  EXPECT_THROW(Action(Task{ActionType::kForward, -1, 0}), ConfigError);
+  EXPECT_THROW(Action(Task{ActionType::kForward, 0, -1}), ConfigError);
+  EXPECT_THROW(Action(Task{ActionType::kUnshard, 0, 0}), ConfigError);
+  EXPECT_THROW(Action(Task{ActionType::kOverlap, 0, 0}), ConfigError);
+  EXPECT_THROW(Action(Task{ActionType::kIdle, 0, -1}), ConfigError);
+  const Task forward{ActionType::kForward, 0, 0};
+  EXPECT_THROW(Action::overlap(forward, forward), ConfigError);
+  EXPECT_THROW(Action::batch(forward, forward), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera
