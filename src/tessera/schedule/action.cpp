@@ -156,10 +156,8 @@ std::string to_string(const Task& task) {
   return text;
 }
 
-Action::Action(Task task)
-    : type_(task.type), num_tasks_(task.type == ActionType::kIdle ? 0 : 1), tasks_{task} {
-  const std::string_view rule = broken_rule(task);
-  TSR_CHECK(rule.empty(), "'", tessera::to_string(task), "' is no action: ", rule);
+void Action::refuse(const Task& task) {
+  throw ConfigError(concat("'", tessera::to_string(task), "' is no action: ", broken_rule(task)));
 }
 
 Action::Action(ActionType type, Task first, Task second)

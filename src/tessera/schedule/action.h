@@ -76,7 +76,13 @@ class Action {
   /// An idle slot.
   Action() = default;
   /// ConfigError where stage or microbatch is negative, or given where the type has none.
-  explicit Action(Task task);
+  Action(ActionType type, int32_t stage, int32_t microbatch)
+      : type_(type),
+        num_tasks_(type == ActionType::kIdle ? 0 : 1),
+        tasks_{Task{type, stage, microbatch}} {
+    if (!is_valid(type, stage, microbatch)) refuse(tasks_[0]);
+  }
+  explicit Action(const Task& task) : Action(task.type, task.stage, task.microbatch) {}
   /// One forward and one backward (B) of different stages, in either order.
   static Action overlap(Task first, Task second);
   /// One send and one receive, in either order.
@@ -93,6 +99,12 @@ class Action {
 
  private:
   Action(ActionType type, Task first, Task second);
+  static constexpr bool is_valid(ActionType type, int32_t stage, int32_t microbatch) {
+    if (has_microbatch(type)) return stage >= 0 && microbatch >= 0;
+    if (type == ActionType::kIdle) return stage == -1 && microbatch == -1;
+    return type <= ActionType::kReduceGrad && stage >= 0 && microbatch == -1;
+  }
+  [[noreturn]] static void refuse(const Task& task);
 
   ActionType type_ = ActionType::kIdle;
   uint8_t num_tasks_ = 0;

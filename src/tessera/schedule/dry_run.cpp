@@ -7,9 +7,8 @@
 
 namespace tessera::detail {
 
-DryRun::DryRun(const Schedule& schedule, bool communicates)
+DryRun::DryRun(const Schedule& schedule)
     : schedule_(schedule),
-      communicates_(communicates),
       places_(schedule.rows().size()),
       work_(schedule.rows().size()),
       inputs_(schedule.shape(), 0),
@@ -26,25 +25,14 @@ void DryRun::run() {
                            "; let one of them come to what the one before it waits for"));
 }
 
-bool DryRun::is_finished(size_t rank) const {
-  return places_[rank].column == schedule_.rows()[rank].size();
-}
-
-const Action& DryRun::head(size_t rank) const {
-  return schedule_.rows()[rank][places_[rank].column];
-}
-
-size_t DryRun::rank_of(int32_t stage) const {
-  return static_cast<size_t>(schedule_.rank_of(stage).value);
-}
-
 uint8_t& DryRun::arrived(const Task& task) {
   return (goes_forward(task.type) ? inputs_ : grads_)(task.stage, task.microbatch);
 }
 
 // In a table that communicates, the receive before it has waited already.
 bool DryRun::is_ready(const Task& task) {
-  return communicates_ || producer_stage(schedule_, task) == kNoStage || arrived(task) != 0;
+  return schedule_.communicates() || producer_stage(schedule_, task) == kNoStage ||
+         arrived(task) != 0;
 }
 
 void DryRun::advance(size_t rank) {
@@ -70,7 +58,7 @@ bool DryRun::finish_head(size_t rank) {
 bool DryRun::finish_compute(const Action& action) {
   const auto ready = [this](const Task& task) { return is_ready(task); };
   if (!std::ranges::all_of(action.tasks(), ready)) return false;
-  if (communicates_) return true;
+  if (schedule_.communicates()) return true;
   for (const Task& task : action.tasks()) {
     const int32_t consumer = consumer_stage(schedule_, task);
     if (consumer != kNoStage) deliver({task.type, consumer, task.microbatch});

@@ -1,6 +1,5 @@
 // The rows of families whose stages lie in a loop.
 #include <algorithm>
-#include <deque>
 
 #include "tessera/schedule/internal/families.h"
 #include "tessera/schedule/internal/row_writer.h"
@@ -15,30 +14,48 @@ int32_t num_stages(const RankShape& shape) {
   return shape.pp * shape.stages_per_rank;
 }
 
-/// Which stage the j-th forward or backward of a rank is for: its stages take turns of a round.
+// For a row in which each microbatch takes so many slots of each stage.
+RowWriter writer(const RankShape& shape, int32_t slots) {
+  const int32_t alignment = 4 * shape.pp;
+  return {num_stages(shape), shape.stages_per_rank * shape.microbatches * slots + alignment};
+}
+
+/// The stages of a rank as its forwards or backwards come: each has its turn for a round.
 class Turns {
  public:
-  explicit Turns(const RankShape& shape)
-      : shape_(shape),
-        per_round_(static_cast<int32_t>(microbatches_per_round(shape.pp, shape.microbatches))) {}
+  enum class Direction { kUp, kDown };
 
-  int32_t total() const { return shape_.microbatches * shape_.stages_per_rank; }
-  int32_t forward_stage(int32_t j) const { return stage(turn(j)); }
-  int32_t backward_stage(int32_t j) const { return stage(shape_.stages_per_rank - 1 - turn(j)); }
-  /// Forwards before the first backward, where a microbatch takes `steps` slots to come back from
-  /// the next rank.
-  int32_t warm_up(int32_t steps) const {
-    return std::min(
-        (shape_.stages_per_rank - 1) * per_round_ + steps * (shape_.pp - 1 - shape_.rank), total());
+  Turns(const RankShape& shape, Direction direction)
+      : shape_(shape), per_round_(per_round(shape)), direction_(direction) {}
+
+  static int32_t per_round(const RankShape& shape) {
+    return static_cast<int32_t>(microbatches_per_round(shape.pp, shape.microbatches));
+  }
+
+  int32_t next() {
+    if (in_turn_++ == per_round_) {
+      in_turn_ = 1;
+      if (++turn_ == shape_.stages_per_rank) turn_ = 0;
+    }
+    const bool up = direction_ == Direction::kUp;
+    return (up ? turn_ : shape_.stages_per_rank - 1 - turn_) * shape_.pp + shape_.rank;
   }
 
  private:
-  int32_t turn(int32_t j) const { return j / per_round_ % shape_.stages_per_rank; }
-  int32_t stage(int32_t local) const { return local * shape_.pp + shape_.rank; }
-
   RankShape shape_;
   int32_t per_round_;
+  Direction direction_;
+  int32_t turn_ = 0;
+  int32_t in_turn_ = 0;
 };
+
+// Forwards before the first backward, where a microbatch takes `steps` slots to come back from the
+// next rank.
+int32_t warm_up_of(const RankShape& shape, int32_t steps) {
+  return std::min(
+      (shape.stages_per_rank - 1) * Turns::per_round(shape) + steps * (shape.pp - 1 - shape.rank),
+      shape.microbatches * shape.stages_per_rank);
+}
 
 }  // namespace
 
@@ -48,14 +65,14 @@ int64_t microbatches_per_round(int64_t pp, int64_t microbatches) {
 }
 
 ScheduleRow gpipe_row(const RankShape& shape) {
-  RowWriter row(num_stages(shape));
+  RowWriter row = writer(shape, 2);
   for (int32_t i = 0; i < shape.microbatches; ++i) row.next(kForward, shape.rank);
   for (int32_t i = 0; i < shape.microbatches; ++i) row.next(kBackward, shape.rank);
   return row.take_row();
 }
 
 ScheduleRow one_f_one_b_row(const RankShape& shape) {
-  RowWriter row(num_stages(shape));
+  RowWriter row = writer(shape, 2);
   const int32_t warm_up = std::min(shape.microbatches, shape.pp - shape.rank);
   for (int32_t i = 0; i < warm_up; ++i) row.next(kForward, shape.rank);
   for (int32_t i = 0; i < shape.microbatches; ++i) {
@@ -66,7 +83,7 @@ ScheduleRow one_f_one_b_row(const RankShape& shape) {
 }
 
 ScheduleRow looped_bfs_row(const RankShape& shape) {
-  RowWriter row(num_stages(shape));
+  RowWriter row = writer(shape, 2);
   row.idle(shape.rank);
   for (int32_t stage = shape.rank; stage < num_stages(shape); stage += shape.pp) {
     for (int32_t i = 0; i < shape.microbatches; ++i) row.next(kForward, stage);
@@ -75,47 +92,49 @@ ScheduleRow looped_bfs_row(const RankShape& shape) {
   ScheduleRow actions = row.take_row();
   for (int32_t stage = num_stages(shape) - shape.pp + shape.rank; stage >= 0; stage -= shape.pp) {
     for (int32_t i = shape.microbatches - 1; i >= 0; --i) {
-      actions.emplace_back(Task{.type = kBackward, .stage = stage, .microbatch = i});
+      actions.emplace_back(kBackward, stage, i);
     }
   }
   return actions;
 }
 
 ScheduleRow interleaved_row(const RankShape& shape) {
-  const Turns turns(shape);
-  const int32_t warm_up = turns.warm_up(2);
-  const int32_t left = shape.pp - 1 - shape.rank;
-  RowWriter row(num_stages(shape));
+  const int32_t total = shape.microbatches * shape.stages_per_rank;
+  const int32_t warm_up = warm_up_of(shape, 2);
+  Turns forwards(shape, Turns::Direction::kUp);
+  Turns backwards(shape, Turns::Direction::kDown);
+  RowWriter row = writer(shape, 2);
   row.idle(shape.rank);
-  for (int32_t j = 0; j < warm_up; ++j) row.next(kForward, turns.forward_stage(j));
+  for (int32_t j = 0; j < warm_up; ++j) row.next(kForward, forwards.next());
+  const int32_t left = shape.pp - 1 - shape.rank;
   if (warm_up > 0) row.idle(num_stages(shape) + 2 * left - warm_up - shape.rank);
-  for (int32_t j = 0; j < turns.total(); ++j) {
-    const int32_t forward = warm_up + j;
-    if (forward < turns.total()) {
-      row.next(kForward, turns.forward_stage(forward));
+  for (int32_t j = 0; j < total; ++j) {
+    if (warm_up + j < total) {
+      row.next(kForward, forwards.next());
     } else {
       row.idle(1);
     }
-    row.next(kBackward, turns.backward_stage(j));
+    row.next(kBackward, backwards.next());
   }
   return row.take_row();
 }
 
 ScheduleRow interleaved_zero_bubble_row(const RankShape& shape) {
-  const Turns turns(shape);
-  const int32_t warm_up = turns.warm_up(1);
-  RowWriter row(num_stages(shape));
+  const int32_t total = shape.microbatches * shape.stages_per_rank;
+  const int32_t warm_up = warm_up_of(shape, 1);
+  Turns forwards(shape, Turns::Direction::kUp);
+  Turns inputs(shape, Turns::Direction::kDown);
+  Turns weights(shape, Turns::Direction::kDown);
+  RowWriter row = writer(shape, 3);
   row.idle(shape.rank);
-  for (int32_t j = 0; j < warm_up; ++j) row.next(kForward, turns.forward_stage(j));
+  for (int32_t j = 0; j < warm_up; ++j) row.next(kForward, forwards.next());
   row.idle(shape.pp - 1 - shape.rank);
-  int32_t weights = 0;
-  for (int32_t j = 0; j < turns.total(); ++j) {
-    const int32_t forward = warm_up + j;
-    if (forward < turns.total()) row.next(kForward, turns.forward_stage(forward));
-    row.next(kInputGrad, turns.backward_stage(j));
-    if (j >= shape.rank) row.next(kWeightGrad, turns.backward_stage(weights++));
+  for (int32_t j = 0; j < total; ++j) {
+    if (warm_up + j < total) row.next(kForward, forwards.next());
+    row.next(kInputGrad, inputs.next());
+    if (j >= shape.rank) row.next(kWeightGrad, weights.next());
   }
-  while (weights < turns.total()) row.next(kWeightGrad, turns.backward_stage(weights++));
+  for (int32_t j = std::min(total, shape.rank); j > 0; --j) row.next(kWeightGrad, weights.next());
   return row.take_row();
 }
 
@@ -124,6 +143,7 @@ std::vector<ScheduleRow> align_forwards(const std::vector<ScheduleRow>& rows,
   constexpr int32_t kNever = -1;
   StageGrid<int32_t> forward_step(shape, kNever);
   std::vector<ScheduleRow> aligned(rows.size());
+  for (size_t rank = 0; rank < rows.size(); ++rank) aligned[rank].reserve(rows[rank].size() * 2);
   std::vector<size_t> next(rows.size(), 0);
   size_t unfinished = rows.size();
   for (int32_t step = 0; unfinished > 0; ++step) {

@@ -24,7 +24,7 @@ class ZbvWriter {
         rank_(shape.rank),
         high_(2 * shape.pp - 1 - shape.rank),
         microbatches_(std::max(2 * shape.pp - 1, shape.microbatches)),
-        row_(2 * shape.pp) {}
+        row_(2 * shape.pp, 6 * microbatches_ + shape.pp) {}
 
   ScheduleRow write() {
     row_.idle(rank_);
@@ -90,7 +90,7 @@ class DualPipeVWriter {
         behind_(shape.pp - 1 - shape.rank),
         high_(2 * shape.pp - 1 - shape.rank),
         overlaps_(shape.microbatches - 2 * shape.pp + shape.rank + 1),
-        row_(2 * shape.pp) {}
+        row_(2 * shape.pp, 4 * shape.microbatches) {}
 
   ScheduleRow write() {
     fill();
@@ -103,8 +103,8 @@ class DualPipeVWriter {
   int32_t low() const { return rank_; }
 
   void backward(ActionType type, int32_t stage) {
-    const Task task = row_.next(type, stage);
-    if (type == kInputGrad) weights_due_.push_back({kWeightGrad, stage, task.microbatch});
+    const int32_t microbatch = row_.next(type, stage);
+    if (type == kInputGrad) weights_due_.push_back({kWeightGrad, stage, microbatch});
   }
   // The oldest weight gradient that was put off, if there is one.
   void weight() {

@@ -15,7 +15,10 @@ struct Window {
   size_t size = 0;
 
   bool has(int32_t stage) const {
-    return std::find(stages.begin(), stages.begin() + size, stage) != stages.begin() + size;
+    for (size_t i = 0; i < size; ++i) {
+      if (stages[i] == stage) return true;
+    }
+    return false;
   }
 };
 
@@ -26,8 +29,11 @@ class Upcoming {
   void put_before(const Action& action, size_t column) {
     const auto tasks = action.tasks();
     for (size_t i = tasks.size(); i > 0; --i) {
-      std::erase_if(list_, [&](const Entry& e) { return e.stage == tasks[i - 1].stage; });
-      list_.insert(list_.begin(), {tasks[i - 1].stage, column});
+      const int32_t stage = tasks[i - 1].stage;
+      auto entry = std::ranges::find(list_, stage, &Entry::stage);
+      if (entry == list_.end()) entry = list_.insert(entry, {stage, column});
+      entry->column = column;
+      std::rotate(list_.begin(), entry, entry + 1);
     }
   }
 
@@ -60,6 +66,11 @@ std::vector<Window> windows_of(const ScheduleRow& row) {
   return windows;
 }
 
+bool is_exactly(const Window& window, const std::vector<int32_t>& active) {
+  return active.size() == window.size &&
+         std::ranges::all_of(active, [&](int32_t stage) { return window.has(stage); });
+}
+
 void add(ScheduleRow& row, ActionType type, int32_t stage) {
   row.emplace_back(Task{.type = type, .stage = stage});
 }
@@ -86,9 +97,13 @@ ScheduleRow with_gathers(const ScheduleRow& row) {
   const std::vector<Window> windows = windows_of(row);
   std::vector<int32_t> active;
   ScheduleRow result;
+  result.reserve(row.size() + 8);
   for (size_t column = 0; column < row.size(); ++column) {
-    free_others(windows[column], active, result);
-    gather_missing(windows[column], active, result);
+    const Window& window = windows[column];
+    if (!is_exactly(window, active)) {
+      free_others(window, active, result);
+      gather_missing(window, active, result);
+    }
     result.push_back(row[column]);
   }
   free_others({}, active, result);

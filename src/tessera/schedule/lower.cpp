@@ -1,6 +1,7 @@
 #include "tessera/schedule/lower.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tessera/base/check.h"
 #include "tessera/schedule/internal/flow.h"
@@ -26,16 +27,18 @@ void check_compute_only(const Schedule& schedule) {
   }
 }
 
-std::vector<ScheduleRow> compute_rows(const Schedule& schedule) {
-  check_compute_only(schedule);
-  const Schedule dense = schedule.without_idle();
-  return {dense.rows().begin(), dense.rows().end()};
+ScheduleRow dense(const ScheduleRow& row) {
+  ScheduleRow result;
+  result.reserve(row.size());
+  std::ranges::remove_copy_if(row, std::back_inserter(result), &Action::is_idle);
+  return result;
 }
 
 // The row with REDUCE_GRAD right after each stage's last B or W.
 ScheduleRow reduced(const ScheduleRow& row, const ScheduleShape& shape) {
   std::vector<int64_t> left(static_cast<size_t>(shape.num_stages), shape.microbatches);
   ScheduleRow result;
+  result.reserve(row.size() + 2);
   for (const Action& action : row) {
     result.push_back(action);
     for (const Task& task : action.tasks()) {
@@ -109,14 +112,17 @@ ScheduleRow merged(const ScheduleRow& row) {
 }  // namespace
 
 Schedule lower(const Schedule& compute, const LowerOptions& options) {
-  std::vector<ScheduleRow> rows = compute_rows(compute);
+  check_compute_only(compute);
   verify(compute);
-  if (!options.messages_only) {
-    for (ScheduleRow& row : rows) row = reduced(detail::with_gathers(row), compute.shape());
+  std::vector<ScheduleRow> rows;
+  for (const ScheduleRow& row : compute.rows()) {
+    ScheduleRow& lowered = rows.emplace_back(dense(row));
+    if (!options.messages_only) lowered = reduced(detail::with_gathers(lowered), compute.shape());
   }
   rows = detail::with_early_receives(compute, rows);
-  if (options.receives == Receives::kEarly)
+  if (options.receives == Receives::kEarly) {
     return {compute.name(), compute.shape(), std::move(rows)};
+  }
   for (size_t rank = 0; rank < rows.size(); ++rank) {
     rows[rank] = detail::with_deferred_receives(compute, rows[rank], rank);
   }
@@ -124,14 +130,16 @@ Schedule lower(const Schedule& compute, const LowerOptions& options) {
 }
 
 Schedule lower_in_step(const Schedule& compute, bool fused) {
-  std::vector<ScheduleRow> rows = compute_rows(compute);
+  check_compute_only(compute);
   verify(compute);
-  for (size_t rank = 0; rank < rows.size(); ++rank) {
-    rows[rank] = with_messages(compute, rows[rank]);
-    if (fused) rows[rank] = fused_exchanges(compute, rows[rank]);
-    for (const int64_t stage : compute.stages_of({static_cast<int64_t>(rank)})) {
-      rows[rank].push_back(stage_action(ActionType::kReduceGrad, static_cast<int32_t>(stage)));
+  std::vector<ScheduleRow> rows;
+  for (int64_t rank = 0; rank < compute.pp(); ++rank) {
+    ScheduleRow row = with_messages(compute, dense(compute.row({rank})));
+    if (fused) row = fused_exchanges(compute, row);
+    for (const int64_t stage : compute.stages_of({rank})) {
+      row.push_back(stage_action(ActionType::kReduceGrad, static_cast<int32_t>(stage)));
     }
+    rows.push_back(std::move(row));
   }
   return {compute.name(), compute.shape(), std::move(rows)};
 }
@@ -144,8 +152,9 @@ Schedule with_reduce_grad(const Schedule& compute) {
 }
 
 Schedule merge_backward(const Schedule& compute) {
-  std::vector<ScheduleRow> rows = compute_rows(compute);
-  for (ScheduleRow& row : rows) row = merged(row);
+  check_compute_only(compute);
+  std::vector<ScheduleRow> rows;
+  for (const ScheduleRow& row : compute.rows()) rows.push_back(merged(dense(row)));
   return {compute.name(), compute.shape(), std::move(rows)};
 }
 

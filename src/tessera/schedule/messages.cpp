@@ -17,7 +17,9 @@ class Emitter {
         next_(rows.size(), 0),
         results_(rows.size()),
         inputs_(schedule.shape(), 0),
-        grads_(schedule.shape(), 0) {}
+        grads_(schedule.shape(), 0) {
+    for (size_t rank = 0; rank < rows.size(); ++rank) results_[rank].reserve(3 * rows[rank].size());
+  }
 
   std::vector<ScheduleRow> run() {
     for (bool progress = true; progress;) {

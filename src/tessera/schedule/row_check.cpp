@@ -10,35 +10,18 @@ namespace {
 
 using enum ActionType;
 
-bool has_messages(const Schedule& schedule) {
-  if (schedule.is_compute_only()) return false;
-  const auto is_message = [](const Task& task) {
-    return is_send(task.type) || is_receive(task.type);
-  };
-  const auto in_action = [&](const Action& a) {
-    return std::ranges::any_of(a.tasks(), is_message);
-  };
-  return std::ranges::any_of(
-      schedule.rows(), [&](const ScheduleRow& row) { return std::ranges::any_of(row, in_action); });
-}
-
 ScheduleShape shape_if(bool wanted, const ScheduleShape& shape) {
   return wanted ? shape : ScheduleShape{.pp = 0, .num_stages = 0, .microbatches = 0};
-}
-
-uint8_t bit(ActionType type) {
-  return static_cast<uint8_t>(1U << (static_cast<unsigned>(type) - 1));
 }
 
 }  // namespace
 
 RowCheck::RowCheck(const Schedule& schedule)
     : schedule_(schedule),
-      communicates_(has_messages(schedule)),
       done_(schedule.shape(), 0),
       stages_(static_cast<size_t>(schedule.num_stages())),
-      order_{StageGrid<MessageOrder>(shape_if(communicates_, schedule.shape()), {}),
-             StageGrid<MessageOrder>(shape_if(communicates_, schedule.shape()), {})} {}
+      order_{StageGrid<MessageOrder>(shape_if(schedule.communicates(), schedule.shape()), {}),
+             StageGrid<MessageOrder>(shape_if(schedule.communicates(), schedule.shape()), {})} {}
 
 void RowCheck::run() {
   for (size_t row = 0; row < schedule_.rows().size(); ++row) walk(row);
@@ -46,10 +29,6 @@ void RowCheck::run() {
     for (int32_t i = 0; i < schedule_.microbatches(); ++i) check_complete(stage, i);
   }
   check_stages();
-}
-
-bool RowCheck::has(ActionType type, int32_t stage, int32_t microbatch) {
-  return (done_(stage, microbatch) & bit(type)) != 0;
 }
 
 // Whether the stage has made what the consumer needs of it.
@@ -60,7 +39,7 @@ bool RowCheck::has_result(const Task& consumer, int32_t producer) {
 }
 
 void RowCheck::walk(size_t row) {
-  sent_.assign(communicates_ ? schedule_.rows().size() : 0, 0);
+  sent_.assign(schedule_.communicates() ? schedule_.rows().size() : 0, 0);
   received_ = sent_;
   const ScheduleRow& actions = schedule_.rows()[row];
   for (size_t column = 0; column < actions.size(); ++column) {
@@ -123,7 +102,7 @@ std::string_view RowCheck::missing_input(const Task& task) {
   if (producer == kNoStage) return "";
   if (is_elsewhere(schedule_, task, producer)) {
     const ActionType receive = receive_of(task).type;
-    if (!communicates_ || has(receive, task.stage, task.microbatch)) return "";
+    if (!schedule_.communicates() || has(receive, task.stage, task.microbatch)) return "";
     return task.type == kForward ? "its RECV_F must come first" : "its RECV_B must come first";
   }
   if (has_result(task, producer)) return "";
@@ -175,7 +154,7 @@ void RowCheck::check_complete(int32_t stage, int32_t microbatch) {
   if (missing(kForward)) refuse(kForward);
   if (missing(kBackward) && missing(kInputGrad)) refuse(kBackward);
   if (missing(kBackward) && missing(kWeightGrad)) refuse(kWeightGrad);
-  if (!communicates_) return;
+  if (!schedule_.communicates()) return;
   check_sent({kForward, stage, microbatch});
   check_sent({kBackward, stage, microbatch});
 }

@@ -10,12 +10,10 @@ namespace {
 
 constexpr int32_t kNobody = -1;
 
-int64_t count_tasks(std::span<const ScheduleRow> rows) {
-  int64_t count = 0;
-  for (const ScheduleRow& row : rows) {
-    for (const Action& action : row) count += static_cast<int64_t>(action.tasks().size());
-  }
-  return count;
+int64_t count_slots(std::span<const ScheduleRow> rows) {
+  size_t count = 0;
+  for (const ScheduleRow& row : rows) count += row.size();
+  return static_cast<int64_t>(count);
 }
 
 template <class Visit>
@@ -35,9 +33,14 @@ Schedule::Schedule(std::string name, ScheduleShape shape, std::vector<ScheduleRo
   check_shape();
   stage_to_rank_.assign(static_cast<size_t>(shape_.num_stages), kNobody);
   for_each_task(rows_, [this](const Task& task, size_t row, size_t column) {
-    check_range(task, row, column);
-    if (is_compute(task.type)) place(task, row, column);
-    compute_only_ = compute_only_ && is_compute(task.type);
+    const bool inside = task.stage < shape_.num_stages && task.microbatch < shape_.microbatches;
+    if (!inside) refuse_outside(task, row, column);
+    if (is_compute(task.type)) {
+      place(task, row, column);
+    } else {
+      compute_only_ = false;
+      communicates_ = communicates_ || is_send(task.type) || is_receive(task.type);
+    }
   });
   check_everyone_computes();
   if (compute_only_) return;
@@ -57,29 +60,29 @@ void Schedule::check_shape() const {
   }
   TSR_CHECK(rows_.size() == static_cast<size_t>(shape_.pp), "the table has ", rows_.size(),
             " rows for ", shape_.pp, " ranks; every rank has one row");
-  // Also keeps a short table with huge numbers in it from taking all memory.
-  const int64_t needed = 2 * shape_.num_stages * shape_.microbatches;
-  const int64_t tasks = count_tasks(rows_);
-  TSR_CHECK(tasks >= needed, "the table holds ", tasks, " actions, too few for ", shape_.num_stages,
-            " stages × ", shape_.microbatches,
-            " microbatches: each needs a forward and a backward");
+  // Even if each slot were an overlap. Keeps a short table with huge numbers from taking all
+  // memory.
+  const int64_t slots = count_slots(rows_);
+  TSR_CHECK(slots >= shape_.num_stages * shape_.microbatches, "the table has ", slots,
+            " slots, too few for a forward and a backward of ", shape_.num_stages, " stages × ",
+            shape_.microbatches, " microbatches");
 }
 
-void Schedule::check_range(const Task& task, size_t row, size_t column) const {
-  TSR_CHECK(task.stage < shape_.num_stages, "row ", row, ", column ", column, ": ",
-            tessera::to_string(task), " is of stage ", task.stage, ", but there are ",
-            shape_.num_stages, " stages, counted from 0");
-  TSR_CHECK(task.microbatch < shape_.microbatches, "row ", row, ", column ", column, ": ",
-            tessera::to_string(task), " is of microbatch ", task.microbatch, ", but there are ",
-            shape_.microbatches, ", counted from 0");
+void Schedule::refuse_outside(const Task& task, size_t row, size_t column) const {
+  const bool stage = task.stage >= shape_.num_stages;
+  throw ConfigError(concat("row ", row, ", column ", column, ": ", tessera::to_string(task),
+                           stage ? " is of stage " : " is of microbatch ",
+                           stage ? task.stage : task.microbatch, ", but there are ",
+                           stage ? shape_.num_stages : shape_.microbatches, ", counted from 0"));
 }
 
-void Schedule::place(const Task& task, size_t row, size_t column) {
+inline void Schedule::place(const Task& task, size_t row, size_t column) {
   int32_t& rank = stage_to_rank_[static_cast<size_t>(task.stage)];
-  if (rank == kNobody) rank = static_cast<int32_t>(row);
-  TSR_CHECK(rank == static_cast<int32_t>(row), "row ", row, ", column ", column, ": ",
-            tessera::to_string(task), " computes stage ", task.stage, ", which rank ", rank,
+  if (rank == static_cast<int32_t>(row)) return;
+  TSR_CHECK(rank == kNobody, "row ", row, ", column ", column, ": ", tessera::to_string(task),
+            " computes stage ", task.stage, ", which rank ", rank,
             " computes too; a stage lies on one rank");
+  rank = static_cast<int32_t>(row);
 }
 
 void Schedule::check_everyone_computes() const {

@@ -56,6 +56,8 @@ class Schedule {
 
   /// Whether it holds nothing but F, B, I, W, overlaps and idle slots: not lowered yet.
   bool is_compute_only() const { return compute_only_; }
+  /// Whether it holds sends or receives; where it does not, messages between ranks are implied.
+  bool communicates() const { return communicates_; }
 
   /// The rows without idle slots, for comparison and for execution.
   Schedule without_idle() const;
@@ -69,7 +71,7 @@ class Schedule {
 
  private:
   void check_shape() const;
-  void check_range(const Task& task, size_t row, size_t column) const;
+  [[noreturn]] void refuse_outside(const Task& task, size_t row, size_t column) const;
   void check_everyone_computes() const;
   void place(const Task& task, size_t row, size_t column);
 
@@ -79,6 +81,7 @@ class Schedule {
   SendMode sends_;
   std::vector<int32_t> stage_to_rank_;
   bool compute_only_ = true;
+  bool communicates_ = false;
 };
 
 /// The smallest shape that holds all tasks of the rows, one rank a row.

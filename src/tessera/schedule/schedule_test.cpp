@@ -38,8 +38,8 @@ TEST(Schedule, RefusesTablesThatAreNone) {
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0B0", "."}); }),
             "row 1 computes no stage; every rank needs one");
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F2000000000 0B0"}); }),
-            "the table holds 2 actions, too few for 1 stages × 2000000001 microbatches: each needs "
-            "a forward and a backward");
+            "the table has 2 slots, too few for a forward and a backward of 1 stages × 2000000001 "
+            "microbatches");
 }
 
 TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
@@ -50,9 +50,9 @@ TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
   EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 3, .num_stages = 2, .microbatches = 1}); }),
             "the table has 2 rows for 3 ranks; every rank has one row");
   EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 2, .num_stages = 1, .microbatches = 1}); }),
-            "row 1, column 0: 1F0 is of stage 1, but there are 1 stages, counted from 0");
+            "row 1, column 0: 1F0 is of stage 1, but there are 1, counted from 0");
   EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 0}), ConfigError);
-  EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 2}), ConfigError);
+  EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 3}), ConfigError);
 }
 
 }  // namespace

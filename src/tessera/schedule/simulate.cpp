@@ -28,17 +28,6 @@ std::vector<double> per_stage(const std::vector<double>& values, int64_t num_sta
   return values.size() == 1 ? std::vector(static_cast<size_t>(num_stages), values[0]) : values;
 }
 
-bool has_messages(const Schedule& schedule) {
-  for (const ScheduleRow& row : schedule.rows()) {
-    for (const Action& action : row) {
-      for (const Task& task : action.tasks()) {
-        if (is_send(task.type)) return true;
-      }
-    }
-  }
-  return false;
-}
-
 class Simulator {
  public:
   Simulator(const Schedule& schedule, const Costs& costs)
@@ -48,7 +37,6 @@ class Simulator {
         weight_grad_(per_stage(costs.weight_grad, schedule.num_stages(), "weight_grad")),
         message_(per_stage(costs.message, schedule.num_stages(), "message")),
         overlap_(costs.overlap),
-        communicates_(!schedule.is_compute_only() && has_messages(schedule)),
         inputs_(schedule.shape(), kNotYet),
         grads_(schedule.shape(), kNotYet),
         work_(schedule.rows().size()),
@@ -134,7 +122,7 @@ class Simulator {
     if (!is_compute(task.type) || consumer == kNoStage) return;
     const Task receiver{task.type, consumer, task.microbatch};
     if (!detail::is_elsewhere(schedule_, task, consumer)) return deliver(receiver, end);
-    if (!communicates_) deliver(receiver, end + message_[stage(task)]);
+    if (!schedule_.communicates()) deliver(receiver, end + message_[stage(task)]);
   }
 
   static size_t stage(const Task& task) { return static_cast<size_t>(task.stage); }
@@ -151,7 +139,6 @@ class Simulator {
   std::vector<double> weight_grad_;
   std::vector<double> message_;
   double overlap_;
-  bool communicates_;
   detail::StageGrid<double> inputs_;  // When what the stage's forward needs is there.
   detail::StageGrid<double> grads_;   // The same for its backward.
   detail::WorkList work_;

@@ -18,8 +18,8 @@ std::string Verification::to_string() const {
 Verification verify(const Schedule& schedule) {
   detail::RowCheck rows(schedule);
   rows.run();
-  detail::DryRun(schedule, rows.communicates()).run();
-  return {.communicates = rows.communicates(),
+  detail::DryRun(schedule).run();
+  return {.communicates = schedule.communicates(),
           .sends = schedule.sends(),
           .same_order = rows.same_order(),
           .num_actions = rows.num_actions(),

@@ -74,6 +74,8 @@ TEST(Verify, RefusesMessagesThatDoNotPairUp) {
             "row 1, column 0: 1F0: its RECV_F must come first");
   EXPECT_EQ(refusal(table({"0F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"})),
             "row 0: 0SEND_F0 is missing; stage 1 on rank 1 waits for it");
+  EXPECT_EQ(refusal(table({"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0"})),
+            "row 1: 1SEND_B0 is missing; stage 0 on rank 0 waits for it");
   EXPECT_EQ(refusal(table({"0SEND_F0 0F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"})),
             "row 0, column 0: 0SEND_F0: its forward must come first");
   EXPECT_EQ(refusal(table({"0F0 0SEND_F0 0B0 0SEND_B0"})),

@@ -14,8 +14,7 @@ namespace tessera::detail {
 /// table is complete and that each row by itself is in order (RowCheck).
 class DryRun {
  public:
-  /// `communicates`: messages are those in the table; otherwise they are implied.
-  DryRun(const Schedule& schedule, bool communicates);
+  explicit DryRun(const Schedule& schedule);
 
   /// ConfigError with the cycle where ranks wait for each other forever.
   void run();
@@ -32,9 +31,13 @@ class DryRun {
     size_t rank = 0;
   };
 
-  bool is_finished(size_t rank) const;
-  const Action& head(size_t rank) const;
-  size_t rank_of(int32_t stage) const;
+  bool is_finished(size_t rank) const {
+    return places_[rank].column == schedule_.rows()[rank].size();
+  }
+  const Action& head(size_t rank) const { return schedule_.rows()[rank][places_[rank].column]; }
+  size_t rank_of(int32_t stage) const {
+    return static_cast<size_t>(schedule_.rank_of(stage).value);
+  }
   uint8_t& arrived(const Task& task);
   bool is_ready(const Task& task);
 
@@ -52,7 +55,6 @@ class DryRun {
   std::string describe(size_t rank);
 
   const Schedule& schedule_;
-  bool communicates_;
   std::vector<Place> places_;
   WorkList work_;
   StageGrid<uint8_t> inputs_;  // Whether what the stage's forward needs has arrived.

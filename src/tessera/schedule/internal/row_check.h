@@ -19,7 +19,6 @@ class RowCheck {
   /// ConfigError names row, column and rule of the first action that breaks one.
   void run();
 
-  bool communicates() const { return communicates_; }
   int64_t num_actions() const { return num_actions_; }
   int64_t num_messages() const { return num_messages_; }
   /// Whether each two ranks send and receive in the same order, so that messages need no names.
@@ -41,7 +40,12 @@ class RowCheck {
   };
 
   StageState& state(const Task& task) { return stages_[static_cast<size_t>(task.stage)]; }
-  bool has(ActionType type, int32_t stage, int32_t microbatch);
+  static uint8_t bit(ActionType type) {
+    return static_cast<uint8_t>(1U << (static_cast<unsigned>(type) - 1));
+  }
+  bool has(ActionType type, int32_t stage, int32_t microbatch) {
+    return (done_(stage, microbatch) & bit(type)) != 0;
+  }
   bool has_result(const Task& consumer, int32_t producer);
 
   void walk(size_t row);
@@ -59,7 +63,6 @@ class RowCheck {
   void check_stages() const;
 
   const Schedule& schedule_;
-  bool communicates_;
   bool same_order_ = true;
   int64_t num_actions_ = 0;
   int64_t num_messages_ = 0;

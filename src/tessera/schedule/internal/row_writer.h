@@ -9,17 +9,20 @@ namespace tessera::detail {
 /// Writes a rank's row; each stage's microbatches count up by themselves, per direction.
 class RowWriter {
  public:
-  explicit RowWriter(int32_t num_stages) : counts_(static_cast<size_t>(num_stages)) {}
+  /// `slots`: about how many the row will have.
+  RowWriter(int32_t num_stages, int32_t slots) : counts_(static_cast<size_t>(num_stages)) {
+    row_.reserve(static_cast<size_t>(slots));
+  }
 
   void idle(int32_t slots) {
     for (int32_t i = 0; i < slots; ++i) row_.emplace_back();
   }
-  void add(Task task) { row_.emplace_back(task); }
-  /// The next F, B, I or W of the stage. B and I share one count.
-  Task next(ActionType type, int32_t stage) {
-    const Task task = take(type, stage);
-    add(task);
-    return task;
+  void add(const Task& task) { row_.emplace_back(task); }
+  /// The next F, B, I or W of the stage; its microbatch. B and I share one count.
+  int32_t next(ActionType type, int32_t stage) {
+    const int32_t microbatch = counter(type, stage)++;
+    row_.emplace_back(type, stage, microbatch);
+    return microbatch;
   }
   void next_overlap(int32_t forward_stage, int32_t backward_stage) {
     const Task forward = take(ActionType::kForward, forward_stage);
