@@ -85,6 +85,7 @@ run_benchmarks() {
   need core bench
   if [[ ${1-} == --peer ]]; then
     need_peer
+    need_olmo_peer
     configure_torch TESSERA_BENCH=ON
   else
     configure_core TESSERA_BENCH=ON

@@ -55,3 +55,10 @@ fill_peer() {
   quietly "installing Megatron-Core" pip_install "$1" --no-deps megatron-core==0.16.1
 }
 need_peer() { virtual_environment "$cache/peer-megatron" fill_peer; }
+
+# OLMo-core 2.6, with everything that it imports.
+fill_olmo_peer() {
+  fill_torch "$1"
+  quietly "installing OLMo-core" pip_install "$1" ai2-olmo-core==2.6.0
+}
+need_olmo_peer() { virtual_environment "$cache/peer-olmo" fill_olmo_peer; }

@@ -81,11 +81,10 @@ void write_remarks(const RanksFlags& flags) {
   if (flags.html) std::cout << "\npage: " << *flags.html << "\n";
   if (!flags.is_example()) return;
   const Dialect& dialect = find_dialect(flags.dialect);
-  std::cout << "\nThis is an example. Your own layout: tessera ranks --dialect " << dialect.name
-            << " --world 64 " << to_string(dialect.example)
-            << "\n"
-               "`tessera ranks --help` lists all flags; --svg FILE draws the picture, --html FILE "
-               "a page.\n";
+  std::cout << "\nThis is an example. Your own layout:\n  tessera ranks "
+            << (dialect.name == kDefaultDialect ? "" : concat("--dialect ", dialect.name, " "))
+            << "--world 64 " << to_string(dialect.example)
+            << "\n--svg FILE draws it, --html FILE explains it, --help lists all flags.\n";
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ void add_page_flags(CLI::App& app, RanksFlags& flags) {
 }  // namespace
 
 std::string dialect_of(const std::vector<std::string>& arguments) {
-  std::string found = "megatron";
+  std::string found = kDefaultDialect;
   for (size_t i = 0; i < arguments.size(); ++i) {
     for (const std::string flag : {"--dialect", "--from"}) {
       if (arguments[i] == flag && i + 1 < arguments.size()) found = arguments[i + 1];

@@ -11,9 +11,11 @@
 
 namespace tessera::cli {
 
+inline constexpr const char* kDefaultDialect = "megatron";
+
 /// What `tessera ranks` was told.
 struct RanksFlags {
-  std::string dialect = "megatron";
+  std::string dialect = kDefaultDialect;
   FlagValues layout;  // The dialect's own flags.
   std::optional<int64_t> world, rank, gpus_per_node, nodes_per_rack;
   std::optional<int64_t> hidden, layers, sequence;  // Of the page's training step.

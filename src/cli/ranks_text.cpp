@@ -11,9 +11,8 @@ namespace {
 constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
 constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
 constexpr int64_t kFirstGroups = 3;
-constexpr int64_t kPlainColumns = 35;  // Characters left of the members, roughly.
-constexpr int64_t kNamedColumns = 80;
-constexpr int64_t kCountColumn = 7;      // Not in the table of one rank.
+constexpr int64_t kCountColumn = 7;                       // Not in the table of one rank.
+constexpr int64_t kNumberColumns = 6 + kCountColumn + 7;  // Sizes, counts and nodes, roughly.
 constexpr int64_t kWidthForNames = 110;  // Narrower terminals show the short labels alone.
 
 // As many of the first groups as fit into the room, at least one.
@@ -29,9 +28,28 @@ std::string first_groups(const GroupFamily& groups, int64_t room) {
   return groups.count() > shown ? text + " …" : text;
 }
 
+/// How the table of kinds is laid out.
+struct Columns {
+  bool names = false;  // Whether the dialect's names have a column.
+  int64_t room = 0;    // For the members.
+};
+
+// The dialect's names are shown where there is room, and where they are not the labels.
+Columns columns_of(const RanksView& view, int64_t width) {
+  size_t label = 4;
+  size_t name = 0;
+  bool names = false;
+  for (const GroupSpec& spec : view.plan().specs()) {
+    label = std::max(label, spec.label.size() + 2);
+    name = std::max(name, spec.name.size() + 2);
+    names |= spec.name != spec.label;
+  }
+  names &= width >= kWidthForNames;
+  return {names, width - kNumberColumns - static_cast<int64_t>(label + (names ? name : 0))};
+}
+
 void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
-  const bool with_names = width >= kWidthForNames;
-  const int64_t room = width - (with_names ? kNamedColumns : kPlainColumns);
+  const auto [with_names, room] = columns_of(view, width);
   Table table;
   table.add_column("axes");
   table.add_column("size", Align::kRight);
@@ -51,27 +69,31 @@ void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
   out << table.to_string();
 }
 
-// "; tp 5, cp 0, dp 0, pp 1; experts etp 5, ep 0, edp 0".
-std::string coordinates(const RanksView& view, GlobalRank rank) {
-  std::string text;
-  const ShownLayout* current = nullptr;
-  for (const auto& [label, shown, axis] : labelled_axes(view)) {
-    if (shown == current) {
-      text += ", ";
-    } else {
-      text += current == nullptr ? "; " : concat("; ", shown->title, " ");
+// "rank 37: node 4, GPU 5; tp 5, cp 0, dp 0, pp 1; experts etp 5, ep 0, edp 0", on several lines
+// where it is too long for one.
+std::string place_of(const RanksView& view, GlobalRank rank, int64_t width) {
+  const int64_t per_node = view.machine.gpus_per_node;
+  const std::vector<LabelledAxis> axes = labelled_axes(view);
+  std::vector<std::string> parts{
+      concat("rank ", rank, ": node ", rank.value / per_node, ", GPU ", rank.value % per_node)};
+  for (const ShownLayout& layout : view.layout.layouts) {
+    std::vector<std::string> coordinates;
+    for (const auto& [label, shown, axis] : axes) {
+      if (shown != &layout) continue;
+      coordinates.push_back(concat(label, " ", layout.layout.coordinate(rank, axis)));
     }
-    text += concat(label, " ", shown->layout.coordinate(rank, axis));
-    current = shown;
+    const std::string title = parts.size() == 1 ? "" : layout.title + " ";
+    parts.push_back(title + join(coordinates, ", "));
   }
-  return text;
+  const std::string line = join(parts, "; ");
+  return static_cast<int64_t>(line.size()) <= width ? line : join(parts, ";\n  ");
 }
 
 void write_rank(const RanksView& view, GlobalRank rank, int64_t width, std::ostream& out) {
-  const bool with_names = width >= kWidthForNames;
-  const int64_t room = width - (with_names ? kNamedColumns : kPlainColumns) + kCountColumn;
-  out << "rank " << rank << ": node " << rank.value / view.machine.gpus_per_node << ", GPU "
-      << rank.value % view.machine.gpus_per_node << coordinates(view, rank) << "\n\n";
+  const Columns columns = columns_of(view, width);
+  const bool with_names = columns.names;
+  const auto room = static_cast<size_t>(std::max<int64_t>(0, columns.room + kCountColumn));
+  out << place_of(view, rank, width) << "\n\n";
   Table table;
   table.add_column("axes");
   table.add_column("size", Align::kRight);
@@ -84,7 +106,7 @@ void write_rank(const RanksView& view, GlobalRank rank, int64_t width, std::ostr
     if (group) row[1] = concat(group->size());
     if (group) row[2] = concat(nodes_of(*group, view.machine.gpus_per_node));
     if (with_names) row.push_back(spec.name);
-    row.push_back(group ? short_list(*group, static_cast<size_t>(room)) : "not a member");
+    row.push_back(group ? short_list(*group, room) : "not a member");
     table.add_row(std::move(row));
   }
   out << table.to_string();

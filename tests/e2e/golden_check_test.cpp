@@ -27,6 +27,14 @@ class GoldenCheck : public testing::Test {
     return json::parse(std::ifstream(fs::path(TESSERA_GOLDEN_DIR) / name));
   }
 
+  static json case_of(const json& content, const std::string& id) {
+    for (const json& one : content["cases"]) {
+      if (one["id"] == id) return one;
+    }
+    ADD_FAILURE() << "no case " << id;
+    return {};
+  }
+
   // Checks the content as a file of this name.
   Finished check(const std::string& name, const json& content, const std::string& flags = "") {
     std::ofstream(folder_ / name) << content;
@@ -197,6 +205,111 @@ TEST_F(GoldenCheck, RulesOfMegatronsGroupsCoverKindsOfInput) {
   passes({{"nccl_yaml", "inter_ep_dp: {net_name: efa}"}});
   passes({{"nccl_yaml", "hcp:\n"}});
 }
+
+TEST_F(GoldenCheck, OlmosPipelinesPass) {
+  const Finished whole = check("olmo_pipeline.json", table("olmo_pipeline.json"));
+  EXPECT_EQ(whole.code, 0) << whole.out;
+  EXPECT_NE(whole.out.find("olmo_pipeline: 55 passed, 0 failed"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, OneChangeInOlmosPipelinesFails) {
+  const json content = table("olmo_pipeline.json");
+  const auto fails = [&](const char* id, const char* at, const json& value) {
+    json one = case_of(content, id);
+    ASSERT_TRUE(one.contains(json::json_pointer(at))) << at;
+    one[json::json_pointer(at)] = value;
+    EXPECT_EQ(check("olmo_pipeline.json", {{"cases", {one}}}).code, 1) << at;
+  };
+  for (const char* flag : {"/result/is_single_stage", "/result/is_multi_stage"}) {
+    fails("split_ZBV_d2_l6", flag, nullptr);
+  }
+  fails("split_ZBV_d2_l6", "/result/default_style", "loop");
+  fails("ZBV_style_loop_d4", "/result/infer_style", "v");
+  fails("split_ZBV_d2_l6", "/result/final_stage_rank", 1);
+  fails("split_ZBV_d2_l6", "/result/rank_completion_order/0", 1);
+  fails("split_ZBV_d2_l6", "/result/stage_ids_of_rank/1/0", 2);
+  fails("split_ZBV_d2_l6", "/result/split_points/2", 4);
+  fails("split_ZBV_d2_l6", "/result/blocks_of_stage/0/1", 2);
+  fails("split_ZBV_d2_l6", "/result/num_stages", 5);
+  fails("not_divisible_d4_s6", "/result/stage_ids_of_rank/0", {0});
+  fails("split_GPipe_d3_l2_error", "/result/split_points", {1});
+}
+
+TEST_F(GoldenCheck, RulesOfOlmosPipelinesCoverKindsOfInput) {
+  const json content = table("olmo_pipeline.json");
+  json one = case_of(content, "split_custom_d2_l12");
+  for (const json& points : {json{5, 2, 9}, json{2, 2, 9}, json{-1, 3, 5}, json{2, 5, 13}}) {
+    one["split_points"] = points;
+    EXPECT_EQ(check("olmo_pipeline.json", {{"cases", {one}}}).code, 0) << points;
+  }
+  one["split_points"] = {2, 5, 8};
+  EXPECT_EQ(check("olmo_pipeline.json", {{"cases", {one}}}).code, 1) << "points that rise";
+}
+
+TEST_F(GoldenCheck, OlmosPlansPass) {
+  const Finished plans = check("olmo_mesh.json", table("olmo_mesh.json"), "--part plan");
+  EXPECT_EQ(plans.code, 0) << plans.out;
+  EXPECT_NE(plans.out.find("olmo_mesh: 69 passed, 0 failed"), std::string::npos);
+  EXPECT_NE(plans.out.find("deviations: 3\n"), std::string::npos) << plans.out;
+}
+
+// Inputs that the table does not hold but others of its form may.
+TEST_F(GoldenCheck, RulesOfOlmosMeshesCoverKindsOfInput) {
+  const json content = table("olmo_mesh.json");
+  const auto passes = [&](const char* id, const char* at, const json& value) {
+    json one = case_of(content, id);
+    one[json::json_pointer(at)] = value;
+    EXPECT_EQ(check("olmo_mesh.json", {{"cases", {one}}}, "--part plan").code, 0) << at << value;
+  };
+  passes("hsdp_rep2_shard4_w8", "/dp/name", "zero3");
+  passes("hsdp_rep2_shard4_w8", "/dp/shard_degree", 2);
+  passes("hsdp_rep2_shard4_w8", "/dp/num_replicas", 8);
+  passes("hsdp_ep4_w8", "/ep/degree", -2);
+  passes("hsdp_nodes2_w16", "/env/NUM_NODES", "3");
+}
+
+#ifdef TESSERA_HAS_TORCH
+TEST_F(GoldenCheck, OlmosMeshesPass) {
+  const Finished whole = check("olmo_mesh.json", table("olmo_mesh.json"));
+  EXPECT_EQ(whole.code, 0) << whole.out;
+  EXPECT_NE(whole.out.find("olmo_mesh: 141 passed, 0 failed"), std::string::npos);
+}
+
+TEST_F(GoldenCheck, OneChangeInOlmosMeshesFails) {
+  const json content = table("olmo_mesh.json");
+  const auto fails = [&](const char* id, const char* at, const json& value) {
+    json one = case_of(content, id);
+    ASSERT_TRUE(one.contains(json::json_pointer(at))) << at;
+    one[json::json_pointer(at)] = value;
+    const std::string part = one.value("kind", "mesh");
+    EXPECT_EQ(check("olmo_mesh.json", {{"cases", {one}}}, "--part " + part).code, 1) << at;
+  };
+  const char* const id = "hsdp_pp2_cp2_tp2_w32";
+  fails(id, "/result/mesh/names/1", "dp");
+  fails(id, "/result/mesh/shape/0", 4);
+  fails(id, "/result/mesh/info", "5D");
+  fails(id, "/result/registered_as_world_mesh", false);
+  fails("none_w4", "/result/registered_as_world_mesh", true);
+  fails(id, "/result/coord_of_rank/31/4", 0);
+  for (const auto& [name, sub] : case_of(content, id)["result"]["sub"].items()) {
+    if (sub.contains("error")) continue;
+    const std::string at = "/result/sub/" + name;
+    fails(id, (at + "/names/0").c_str(), "x");
+    fails(id, (at + "/shape/0").c_str(), 7);
+    fails(id, (at + "/info").c_str(), "x");
+    fails(id, (at + "/meshes/0/0").c_str(), 31);
+    fails(id, (at + "/mesh_of_rank/31").c_str(), 99);
+    fails(id, (at + "/coord_of_rank/31/0").c_str(), 99);
+    fails(id, at.c_str(), {{"error", {{"type", "RuntimeError"}}}});
+  }
+  fails(id, "/result/get_dp_process_group/groups/0/1", 1);
+  fails(id, "/result/get_dp_process_group/group_of_rank/31", 0);
+  fails(id, "/result/get_dp_process_group/rank_in_group/31", 0);
+  fails(id, "/result", {{"error", {{"type", "RuntimeError"}}}});
+  fails("tp3_w8", "/tp/degree", 2);
+  fails("epm_ep4_w8", "/result/sub/get_ep_mesh/meshes/1/0", 0);
+}
+#endif
 
 TEST_F(GoldenCheck, RefusesWhatIsNoTable) {
   EXPECT_EQ(check("rank_generatr.json", {{"cases", {1}}}).code, 2);

@@ -67,6 +67,12 @@ TEST(RanksDialects, NemoHasStrategiesAndTwoMeshesForExperts) {
             ranks_json("--dialect nemo --world 16 --dp-replicate-size 2 --tp-size 2"));
 }
 
+TEST(RanksDialects, MegatronsOptimizerInstancesCutDataParallelGroups) {
+  const json answer = ranks_json("--world 16 --tp 2 --num-distributed-optimizer-instances 2");
+  EXPECT_TRUE(
+      groups_of(answer, "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP").contains({1, 3, 5, 7}));
+}
+
 TEST(RanksDialects, EveryDialectHasAnExampleAHelpAndAPicture) {
   for (const std::string dialect : {"megatron", "olmo", "nemo"}) {
     const Finished finished = ranks("--dialect " + dialect);
@@ -142,8 +148,9 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect olmo --world 8 --tp 3",
        "TensorParallelConfig.degree is 3, which does not divide"},
       {"--dialect olmo --world 8 --ep 2", "set the data parallel type to hsdp"},
+      {"--dialect olmo --world 8 --num-replicas 2", "--num-replicas is for hsdp, not for fsdp"},
       {"--dialect olmo --world 8 --dp-type hspd", "hsdp"},
-      {"--dialect olmo --world 8 --dp-type hsdp --num-replicas 3", "3"},
+      {"--dialect olmo --world 8 --dp-type hsdp --num-replicas 3", "does not divide"},
       {"--dialect nemo --world 8 --dp-size 3", "leave dp_size out to have it inferred"},
       {"--dialect nemo --world 8 --strategy ddp --tp-size 2", "ddp has no tensor parallelism"},
       {"--dialect nemo --world 8 --strategy fsdp", "fsdp2"},

@@ -9,15 +9,6 @@
 namespace tessera::golden {
 namespace {
 
-// An error of the peer, wherever it stands in the answer, is a refusal.
-Json with_refusals(Json answer) {
-  if (answer.is_object() && answer.contains("error")) return refusal();
-  if (answer.is_structured()) {
-    for (Json& entry : answer) entry = with_refusals(entry);
-  }
-  return answer;
-}
-
 Json odd_group_answers(const World& world) {
   RankGroup odd;
   for (int64_t rank = 1; rank < world.size(); rank += 2) odd.push_back({rank});
@@ -56,7 +47,7 @@ Outcome check_env(const Json& test_case) {
   if (expected.contains("odd_group")) {
     got["odd_group"] = answer([] { return odd_group_answers(*World::current()); });
   }
-  return {with_refusals(expected), got};
+  return {errors_as_refusals(expected), got};
 }
 
 Json initialise(const Json& test_case) {

@@ -49,6 +49,8 @@ Table megatron_groups_table();
 Table pipeline_table();
 Table rank_generator_table();
 Table olmo_schedule_table();
+Table olmo_mesh_table();
+Table olmo_pipeline_table();
 Table olmo_tensors_table();
 Table olmo_utils_table();
 Table olmo_utils_collectives_table();
@@ -58,6 +60,9 @@ std::vector<Table> torch_tables();
 /// The parts of megatron_groups that need LibTorch; null in builds without.
 Check megatron_getters_check();
 Check megatron_lifecycle_check();
+/// Those of olmo_mesh.
+Check olmo_world_mesh_check();
+Check olmo_expert_mesh_check();
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
 
@@ -65,5 +70,7 @@ int run_as_rank(const std::string& job);
 /// ConfigError. Other exceptions pass: they are failures.
 Json refusal();
 Json result_or_refusal(const std::function<Json()>& body);
+/// A peer's answer in which every {"error": …} stands as the refusal.
+Json errors_as_refusals(Json answer);
 
 }  // namespace tessera::golden

@@ -23,6 +23,8 @@ std::vector<Table> tables() {
   std::vector<Table> all = torch_tables();
   all.push_back(rank_generator_table());
   all.push_back(megatron_groups_table());
+  all.push_back(olmo_mesh_table());
+  all.push_back(olmo_pipeline_table());
   all.push_back(olmo_tensors_table());
   all.push_back(olmo_schedule_table());
   all.push_back(pipeline_table());
@@ -137,6 +139,14 @@ Json result_or_refusal(const std::function<Json()>& body) {
   } catch (const ConfigError&) {
     return refusal();
   }
+}
+
+Json errors_as_refusals(Json answer) {
+  if (answer.is_object() && answer.contains("error")) return refusal();
+  if (answer.is_structured()) {
+    for (Json& entry : answer) entry = errors_as_refusals(entry);
+  }
+  return answer;
 }
 
 }  // namespace tessera::golden

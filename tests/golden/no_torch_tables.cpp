@@ -12,6 +12,12 @@ Check megatron_getters_check() {
 Check megatron_lifecycle_check() {
   return nullptr;
 }
+Check olmo_world_mesh_check() {
+  return nullptr;
+}
+Check olmo_expert_mesh_check() {
+  return nullptr;
+}
 int run_as_rank(const std::string&) {
   throw StateError("this build starts no ranks");
 }

@@ -47,6 +47,23 @@ inline const Rule kUnevenGather{"uneven all_gather on Gloo",
 inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};
+inline const Rule kUnknownDataParallelType{"unknown data parallel type",
+                                           "the peer takes any text for fsdp"};
+inline const Rule kNegativeDegree{"negative degree",
+                                  "the peer's own message asks for at least 1, but its check lets "
+                                  "divisors with a minus sign through"};
+inline const Rule kDegreesDoNotCover{
+    "replicas times shards are not the data parallel world",
+    "the peer leaves ranks outside the mesh, where they fail later; ours refuses on all"};
+inline const Rule kUnreachableSubMesh{
+    "sub-mesh beside a flattened dimension",
+    "the peer looks for a name where it is not registered and fails; ours gives the sub-mesh"};
+inline const Rule kStageRankOutOfRange{"rank outside the pipeline",
+                                       "the peer answers with stages that do not exist"};
+inline const Rule kNoStages{"pipeline without stages", "the peer shares out nothing"};
+inline const Rule kSplitPointsOutOfOrder{
+    "split points that do not rise from 0 to the number of layers",
+    "the peer takes them as they are and builds stages with missing or repeated layers"};
 
 inline const Rule kPublishedTable{
     "published table that differs from what runs",

@@ -1,6 +1,7 @@
 // Every public name of the documents that the dialects follow is in its header and on its page.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -23,14 +24,22 @@ std::string without_comments(const std::string& code) {
   return std::regex_replace(code, std::regex("//[^\n]*"), "");
 }
 
+// A function, a type or a field.
 bool declares(const std::string& text, const std::string& name) {
-  return std::regex_search(text, std::regex("\\b" + name + "\\("));
+  return std::regex_search(
+      text, std::regex("\\b" + name + "\\(|(class|struct) " + name + "\\b|[>\\w] " + name + " ="));
+}
+
+// A page has a function with its arguments, and a type or field as code.
+bool shows(const std::string& page, const std::string& name) {
+  return std::regex_search(page, std::regex("\\b" + name + "\\(|`" + name + "\\b"));
 }
 
 struct Dialect {
   std::string document;              // Its key in the list of names.
   std::vector<std::string> headers;  // The dialect's, and those that it takes names from.
   std::string page;
+  std::vector<std::string> later = {};  // What does not exist yet.
 };
 
 void check_names(const Dialect& dialect) {
@@ -40,8 +49,10 @@ void check_names(const Dialect& dialect) {
   const std::string page = text_of(dialect.page);
   ASSERT_FALSE(names.empty());
   for (const std::string name : names) {
+    const auto& later = dialect.later;
+    if (std::find(later.begin(), later.end(), name) != later.end()) continue;
     EXPECT_TRUE(declares(code, name)) << name << " is missing in " << dialect.headers[0];
-    EXPECT_TRUE(declares(page, name)) << name << " is missing in " << dialect.page;
+    EXPECT_TRUE(shows(page, name)) << name << " is missing in " << dialect.page;
   }
 }
 
@@ -52,11 +63,24 @@ TEST(Names, OfMegatronsDocumentAreThere) {
        "docs/dialects/megatron.md"});
 }
 
+TEST(Names, OfOlmosDocumentOfMeshesAreThere) {
+  check_names({"olmo/parallel",
+               {"src/tessera/dialect/olmo/parallel.h", "src/tessera/plan/olmo_config.h"},
+               "docs/dialects/olmo.md",
+               {"PipelineSchedule", "step", "num_microbatches", "schedule_name"}});
+}
+
 TEST(Names, DeclarationsAreFound) {
   EXPECT_TRUE(declares("int64_t get_rank(bool x);", "get_rank"));
   EXPECT_FALSE(declares("int64_t get_rank_of(bool x);", "get_rank"));
   EXPECT_FALSE(declares("int64_t my_get_rank(bool x);", "get_rank"));
   EXPECT_FALSE(declares(without_comments("// get_rank()"), "get_rank"));
+  EXPECT_TRUE(declares("enum class Kind { a };", "Kind"));
+  EXPECT_TRUE(declares("  std::optional<int64_t> num_replicas = std::nullopt;", "num_replicas"));
+  EXPECT_FALSE(declares("  int64_t my_degree = 1;", "degree"));
+  EXPECT_FALSE(declares("struct PipelineScheduleType", "PipelineSchedule"));
+  EXPECT_TRUE(shows("| `degree`, `style = nullopt` |", "style"));
+  EXPECT_FALSE(shows("a degree of one", "degree"));
 }
 
 }  // namespace

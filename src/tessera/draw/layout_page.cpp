@@ -134,9 +134,9 @@ Json axes_json(const DialectPlan& layout) {
   return axes;
 }
 
-Json symbols_json(const LayoutPage& page) {
+Json symbols_json(const DialectPlan& layout, const TrainingStep& step) {
   Json symbols = Json::array();
-  for (const Symbol& symbol : traffic_symbols(page.layout, *page.step)) {
+  for (const Symbol& symbol : traffic_symbols(layout, step)) {
     symbols.push_back({{"letter", symbol.letter},
                        {"meaning", symbol.meaning},
                        {"value", symbol.value},
@@ -165,7 +165,7 @@ std::string page_json(const LayoutPage& page) {
     json["kinds"].push_back(kind_json(kind, page, traffic));
   }
   if (page.step) {
-    json["symbols"] = symbols_json(page);
+    json["symbols"] = symbols_json(layout, *page.step);
     json["assumptions"] = traffic_assumptions();
   }
   return json.dump();

@@ -25,14 +25,16 @@ Timeline timeline_of(ScheduleKind kind, int64_t pp, int64_t microbatches, const 
   return {schedule, simulate(schedule, costs)};
 }
 
-// Two stages on one rank, whose second forward overlaps with a backward.
+ScheduleRow row(std::string_view text) {
+  ScheduleRow actions;
+  for (const auto action : split(text, ' ')) actions.push_back(parse_action(action));
+  return actions;
+}
+
+// Two stages on one rank, with an overlap.
 Timeline overlapping() {
-  const Schedule schedule(
-      "mine", {.pp = 1, .num_stages = 2, .microbatches = 2},
-      {{Action({ActionType::kForward, 0, 0}), Action({ActionType::kForward, 1, 0}),
-        Action::overlap({ActionType::kForward, 0, 1}, {ActionType::kBackward, 1, 0}),
-        Action({ActionType::kBackward, 0, 0}), Action({ActionType::kForward, 1, 1}),
-        Action({ActionType::kBackward, 1, 1}), Action({ActionType::kBackward, 0, 1})}});
+  const Schedule schedule("mine", {.pp = 1, .num_stages = 2, .microbatches = 2},
+                          {row("0F0 1F0 (0F1;1B0)OVERLAP_F_B 0B0 1F1 1B1 0B1")});
   return {schedule, simulate(schedule, {})};
 }
 
@@ -72,7 +74,7 @@ TEST(Timeline, HasABlockForWhatComputes) {
   EXPECT_EQ(timeline.num_chunks(), 2);
   EXPECT_EQ(timeline.chunk_of({ActionType::kForward, 3, 0}), 1);
   for (const TimelineBlock& block : timeline.blocks()) EXPECT_EQ(block.time.length(), 1);
-  EXPECT_EQ(timeline.blocks_of({1}).front().action, Action({ActionType::kForward, 1, 0}));
+  EXPECT_EQ(timeline.blocks_of({1}).front().action, parse_action("1F0"));
 }
 
 TEST(Timeline, SaysItInWords) {
@@ -276,9 +278,8 @@ TEST(TimelinePage, IsToldWhatTheTimelineSays) {
 }
 
 TEST(TimelinePage, StandsAlone) {
-  const Schedule schedule(
-      "</script><b>", {.pp = 1, .num_stages = 1, .microbatches = 1},
-      {{Action({ActionType::kForward, 0, 0}), Action({ActionType::kBackward, 0, 0})}});
+  const Schedule schedule("</script><b>", {.pp = 1, .num_stages = 1, .microbatches = 1},
+                          {row("0F0 0B0")});
   const std::string page =
       draw_page(one({schedule, simulate(schedule, {})}), "</script> & co", "x");
   EXPECT_EQ(count(page, "</script>"), 2U) << "those of the page itself";

@@ -115,10 +115,10 @@ FlagValues sizes(const DialectPlan& wanted) {
 // members of an expert group as far apart as they are, with etp or with edp below ep.
 std::vector<std::optional<int64_t>> expert_tensor_sizes(const DialectPlan& wanted) {
   std::vector<std::optional<int64_t>> sizes{std::nullopt};
-  const int64_t ep = wanted.size(Role::kExpert);
-  if (ep == 1) return sizes;
   const int64_t apart = stride_of(wanted, Role::kExpert);
-  const int64_t above = wanted.plan.world() / (ep * wanted.size(Role::kPipeline) * apart);
+  if (apart == 0) return sizes;  // There are no experts.
+  const int64_t above =
+      wanted.plan.world() / wanted.size(Role::kExpert) / wanted.size(Role::kPipeline) / apart;
   for (const int64_t size : {int64_t{1}, apart, above}) {
     if (size > 0 && size != wanted.size(Role::kTensor)) sizes.emplace_back(size);
   }
@@ -143,15 +143,14 @@ std::vector<FlagValues> attempts(const DialectPlan& wanted) {
 }  // namespace
 
 Dialect megatron_dialect() {
-  return {
-      .name = "megatron",
-      .flags = flags(),
-      .rule =
-          "dp is what remains of the world, and experts split tp·cp·dp anew, in the same "
-          "order, with ep in the place of cp",
-      .example = {{"--tensor-model-parallel-size", "8"}, {"--pipeline-model-parallel-size", "2"}},
-      .plan = plan,
-      .attempts = attempts};
+  return {.name = "megatron",
+          .flags = flags(),
+          .rule =
+              "dp is what remains of the world, and experts split tp·cp·dp anew, in the same "
+              "order, with ep in the place of cp",
+          .example = {{"--tp", "8"}, {"--pp", "2"}},
+          .plan = plan,
+          .attempts = attempts};
 }
 
 }  // namespace tessera

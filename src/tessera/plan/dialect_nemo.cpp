@@ -102,7 +102,7 @@ Dialect nemo_dialect() {
           .rule =
               "its axes are pp, dp, cp and tp, the last one fastest, and experts are "
               "consecutive ranks of dp·cp (of dp·cp·tp with --moe-mesh today)",
-          .example = {{"--tp-size", "4"}, {"--pp-size", "2"}, {"--dp-replicate-size", "2"}},
+          .example = {{"--tp-size", "4"}, {"--dp-replicate-size", "2"}},
           .plan = plan,
           .attempts = attempts};
 }

@@ -1,5 +1,5 @@
 // How OLMo-core's vocabulary says a layout.
-#include "tessera/base/text.h"
+#include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/olmo.h"
 
@@ -27,12 +27,21 @@ std::optional<Config> degree_of(const FlagReader& flags, std::string_view meanin
   return config;
 }
 
-olmo::WorldMeshConfig config_of(const FlagReader& flags) {
+// OLMo ignores the degrees of other types than HSDP silently.
+olmo::DataParallelConfig data_parallel_of(const FlagReader& flags) {
   using olmo::DataParallelType;
   const std::string type = flags.text("dp-type").value_or("fsdp");
-  return {.dp = olmo::DataParallelConfig{.name = olmo::from_string<DataParallelType>(type),
-                                         .num_replicas = flags.integer("replicas"),
-                                         .shard_degree = flags.integer("shards")},
+  const olmo::DataParallelConfig config{.name = olmo::from_string<DataParallelType>(type),
+                                        .num_replicas = flags.integer("replicas"),
+                                        .shard_degree = flags.integer("shards")};
+  TSR_CHECK(config.name == DataParallelType::hsdp || config.needs_num_nodes(),
+            config.num_replicas ? "--num-replicas" : "--shard-degree", " is for hsdp, not for ",
+            config.name, "; add --dp-type hsdp, or leave it out");
+  return config;
+}
+
+olmo::WorldMeshConfig config_of(const olmo::DataParallelConfig& dp, const FlagReader& flags) {
+  return {.dp = dp,
           .tp = degree_of<olmo::TensorParallelConfig>(flags, "tp"),
           .cp = degree_of<olmo::ContextParallelConfig>(flags, "cp"),
           .pp = degree_of<olmo::PipelineParallelConfig>(flags, "pp"),
@@ -40,9 +49,9 @@ olmo::WorldMeshConfig config_of(const FlagReader& flags) {
 }
 
 // A model is wrapped over dp and cp; HSDP's shards hold the experts, too.
-std::vector<RoleOf> roles_of(const olmo::WorldMeshConfig& config) {
-  const bool hybrid = config.dp->name == olmo::DataParallelType::hsdp;
-  const bool replicated = config.dp->name == olmo::DataParallelType::ddp;
+std::vector<RoleOf> roles_of(olmo::DataParallelType type, const olmo::WorldMeshConfig& config) {
+  const bool hybrid = type == olmo::DataParallelType::hsdp;
+  const bool replicated = type == olmo::DataParallelType::ddp;
   const std::string wrapped = config.cp ? "dp_cp" : hybrid ? "dp_shard" : "dp";
   std::vector<RoleOf> roles;
   if (config.tp) roles.push_back({Role::kTensor, "tp"});
@@ -56,19 +65,21 @@ std::vector<RoleOf> roles_of(const olmo::WorldMeshConfig& config) {
 }
 
 int64_t num_nodes(const DialectQuery& query) {
-  return (query.world + query.gpus_per_node - 1) / query.gpus_per_node;
+  return query.world / query.gpus_per_node + (query.world % query.gpus_per_node != 0);
 }
 
 DialectPlan plan(const DialectQuery& query) {
   const Dialect dialect = olmo_dialect();
-  const olmo::WorldMeshConfig config = config_of(FlagReader(dialect, query.flags));
+  const FlagReader flags(dialect, query.flags);
+  const olmo::DataParallelConfig dp = data_parallel_of(flags);
+  const olmo::WorldMeshConfig config = config_of(dp, flags);
   Plan plan = olmo_plan(query.world, config, num_nodes(query));
   std::vector<ShownLayout> layouts{shown_as_is("mesh", plan.layout("world"))};
   return {.dialect = dialect.name,
           .plan = std::move(plan),
           .layouts = std::move(layouts),
-          .notes = {{"dp-type", to_string(config.dp->name), ""}},
-          .roles = roles_of(config)};
+          .notes = {{"dp-type", to_string(dp.name), ""}},
+          .roles = roles_of(dp.name, config)};
 }
 
 std::vector<FlagValues> attempts(const DialectPlan& wanted) {

@@ -6,7 +6,6 @@ namespace tessera {
 namespace {
 
 using olmo::DataParallelType;
-using olmo::MeshDimName;
 using olmo::WorldMeshConfig;
 
 /// The ranks that the dimensions so far leave to the next ones.
@@ -51,14 +50,13 @@ void check_expert_parallel(const WorldMeshConfig& config, const RemainingRanks& 
 
 AxisSizes data_parallel_axes(const WorldMeshConfig& config, int64_t ranks, int64_t num_nodes) {
   if (!config.dp || config.dp->name != DataParallelType::hsdp) {
-    return {{to_string(MeshDimName::dp), ranks}};
+    return {{"dp", ranks}};
   }
   const auto [replicas, shards] = config.dp->get_replicate_and_shard_degree(ranks, num_nodes);
   TSR_CHECK(!config.ep || config.ep->degree == shards, "ExpertParallelConfig.degree is ",
             config.ep->degree, ", but HSDP shards over ", shards,
             " ranks, which hold the experts, too; choose that degree, or set shard_degree");
-  return {{to_string(MeshDimName::dp_replicate), replicas},
-          {to_string(MeshDimName::dp_shard), shards}};
+  return {{"dp_replicate", replicas}, {"dp_shard", shards}};
 }
 
 Layout world_layout(int64_t world, const WorldMeshConfig& config, int64_t num_nodes) {
@@ -70,9 +68,9 @@ Layout world_layout(int64_t world, const WorldMeshConfig& config, int64_t num_no
   remaining.take("TensorParallelConfig", config.tp);
   check_expert_parallel(config, remaining);
   AxisSizes axes = data_parallel_axes(config, remaining.count(), num_nodes);
-  if (config.pp) axes.insert(axes.begin(), {to_string(MeshDimName::pp), config.pp->degree});
-  if (config.cp) axes.push_back({to_string(MeshDimName::cp), config.cp->degree});
-  if (config.tp) axes.push_back({to_string(MeshDimName::tp), config.tp->degree});
+  if (config.pp) axes.insert(axes.begin(), {"pp", config.pp->degree});
+  if (config.cp) axes.push_back({"cp", config.cp->degree});
+  if (config.tp) axes.push_back({"tp", config.tp->degree});
   return Layout::row_major(axes);
 }
 

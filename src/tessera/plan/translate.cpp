@@ -64,13 +64,13 @@ Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_p
   TSR_CHECK(world <= kLargestWorld, "a layout of ", world,
             " ranks is not translated, because every", " group is looked at; choose at most ",
             kLargestWorld, " ranks with the same sizes");
-  std::optional<Translation> first;  // The nearest, because attempts come best first.
+  std::vector<Translation> failed;
   for (const FlagValues& flags : to.attempts(from)) {
     Translation answer = attempt(from, to, {world, gpus_per_node, flags});
     if (answer.flags) return answer;
-    if (!first) first = std::move(answer);
+    failed.push_back(std::move(answer));
   }
-  return std::move(*first);  // There is always an attempt.
+  return failed.front();  // The nearest, because attempts come best first.
 }
 
 }  // namespace tessera

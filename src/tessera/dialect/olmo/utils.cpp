@@ -246,6 +246,10 @@ std::optional<Coordinate> get_mesh_coordinates(const Layout& mesh, std::optional
   const GlobalRank wanted{rank.value_or(get_rank())};
   return mesh.contains(wanted) ? std::optional(mesh.coordinate(wanted)) : std::nullopt;
 }
+std::optional<Coordinate> get_mesh_coordinates(const DeviceMesh& mesh,
+                                               std::optional<int64_t> rank) {
+  return get_mesh_coordinates(mesh.layout(), rank.value_or(mesh.get_rank().value));
+}
 
 bool backend_supports_cuda(const std::optional<std::string>& backend) {
   if (backend) return backend->find("nccl") != std::string::npos;

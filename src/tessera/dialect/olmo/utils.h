@@ -13,6 +13,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
 #include "tessera/comm/world.h"
+#include "tessera/mesh/device_mesh.h"
 #include "tessera/topology/layout.h"
 
 /// OLMo-core's `distributed.utils`. Everything works without a world as well, as if it were one
@@ -80,6 +81,8 @@ std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
 /// The coordinates of a global rank, this process's unless given; nothing where it is not in the
 /// mesh.
 std::optional<Coordinate> get_mesh_coordinates(const Layout& mesh,
+                                               std::optional<int64_t> rank = std::nullopt);
+std::optional<Coordinate> get_mesh_coordinates(const DeviceMesh& mesh,
                                                std::optional<int64_t> rank = std::nullopt);
 
 bool backend_supports_cuda(const std::optional<std::string>& backend = std::nullopt);

@@ -1,0 +1,167 @@
+// olmo_mesh: the live meshes, and what every accessor gives for them, as every rank of a fake
+// world.
+#include <algorithm>
+#include <map>
+
+#include "tessera/dialect/olmo/parallel.h"
+#include "tessera/plan/olmo_json.h"
+#include "tests/golden/golden.h"
+#include "tests/golden/olmo_case.h"
+#include "tests/golden/plan_json.h"
+#include "tests/golden/rules.h"
+#include "tests/golden/surroundings.h"
+
+namespace tessera::golden {
+namespace {
+
+using Accessor = std::function<DeviceMesh(const DeviceMesh&)>;
+
+const std::map<std::string, Accessor>& accessors() {
+  using namespace olmo;
+  const auto stage = [](const DeviceMesh& mesh) { return get_pp_stage_mesh(mesh); };
+  static const std::map<std::string, Accessor> all{
+      {"get_dp_mesh", get_dp_mesh},
+      {"get_dp_model_mesh", get_dp_model_mesh},
+      {"get_tp_mesh", get_tp_mesh},
+      {"get_cp_mesh", get_cp_mesh},
+      {"get_pp_mesh", get_pp_mesh},
+      {"get_ep_mesh", get_ep_mesh},
+      {"get_dp_shard_mesh", get_dp_shard_mesh},
+      {"get_dp_replicate_mesh", get_dp_replicate_mesh},
+      {"get_pp_stage_mesh", stage},
+      {"flatten_mesh(get_pp_stage_mesh)",
+       [=](const DeviceMesh& mesh) { return flatten_mesh(stage(mesh)); }},
+      {"flatten_mesh(get_dp_mesh)",
+       [](const DeviceMesh& mesh) { return flatten_mesh(get_dp_mesh(mesh)); }},
+      {"get_dp_mesh(get_pp_stage_mesh)",
+       [=](const DeviceMesh& mesh) { return get_dp_mesh(stage(mesh)); }},
+      {"get_dp_model_mesh(get_pp_stage_mesh)",
+       [=](const DeviceMesh& mesh) { return get_dp_model_mesh(stage(mesh)); }},
+      {"get_tp_mesh(get_pp_stage_mesh)",
+       [=](const DeviceMesh& mesh) { return get_tp_mesh(stage(mesh)); }},
+  };
+  return all;
+}
+
+Json description_of(const DeviceMesh& mesh) {
+  return {{"names", mesh.axis_names()},
+          {"shape", mesh.shape()},
+          {"info", olmo::get_device_mesh_info(mesh)}};
+}
+
+// The number of the list among those seen so far.
+int64_t number_in(Json& lists, const Json& list) {
+  const auto at = std::ranges::find(lists, list);
+  const auto number = at - lists.begin();
+  if (at == lists.end()) lists.push_back(list);
+  return number;
+}
+
+// What one rank sees of a sub-mesh, added to what those before it saw.
+void add_sub_mesh(Json& answer, const Json& seen) {
+  if (seen == refusal()) {
+    answer = refusal();
+    return;
+  }
+  if (answer.is_null()) {
+    answer = seen.at("description");
+    answer.update({{"meshes", Json::array()}, {"mesh_of_rank", Json::array()}});
+  }
+  answer["mesh_of_rank"].push_back(number_in(answer["meshes"], seen.at("ranks")));
+  answer["coord_of_rank"].push_back(seen.at("coordinate"));
+}
+
+Json seen_by_this_rank(const DeviceMesh& mesh) {
+  return {{"description", description_of(mesh)},
+          {"ranks", to_json(mesh.layout().ranks())},
+          {"coordinate", *mesh.get_coordinate()}};
+}
+
+void add_process_group(Json& answer, const Group& group) {
+  const RankGroup ranks(group.ranks().begin(), group.ranks().end());
+  answer["group_of_rank"].push_back(number_in(answer["groups"], to_json(ranks)));
+  answer["rank_in_group"].push_back(group.rank().value);
+}
+
+void add_rank(Json& answer, const Json& test_case, const DeviceMesh& mesh) {
+  const Json description = description_of(mesh);
+  if (!answer.contains("mesh")) answer["mesh"] = description;
+  if (answer["mesh"] != description) answer["mesh"] = "differs between ranks";
+  answer["registered_as_world_mesh"] = olmo::get_world_mesh() == mesh;
+  answer["coord_of_rank"].push_back(*mesh.get_coordinate());
+  for (const auto& [name, unused] : test_case.at("result").at("sub").items()) {
+    const Accessor& accessor = accessors().at(name);
+    add_sub_mesh(answer["sub"][name],
+                 result_or_refusal([&] { return seen_by_this_rank(accessor(mesh)); }));
+  }
+  if (answer["get_dp_process_group"].is_null()) {
+    answer["get_dp_process_group"]["groups"] = Json::array();
+  }
+  add_process_group(answer["get_dp_process_group"], olmo::get_dp_process_group(mesh));
+}
+
+// What all ranks see together; the refusal where one of them refuses, and then nothing is left.
+Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) {
+  Json answer;
+  for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
+    const Surroundings surroundings(test_case.at("env"));
+    World::make_current(World::fake({rank}, test_case.at("world_size")));
+    const Json refused = result_or_refusal([&]() -> Json {
+      const DeviceMesh mesh = build();
+      if (test_case.at("result").contains("sub")) add_rank(answer, test_case, mesh);
+      return "built";
+    });
+    if (refused != refusal()) continue;
+    return olmo::get_world_mesh() ? Json("refused, but a world mesh is registered") : refusal();
+  }
+  return answer;
+}
+
+// Sub-meshes that the peer means to give and cannot reach, where cp has been flattened away. What
+// they are stands elsewhere in the table.
+const Rule* add_unreachable(const Json& test_case, Json& sub) {
+  const Rule* rule = nullptr;
+  const auto replace = [&](const char* name, const char* same_as) {
+    if (!sub.contains(name) || sub[name] != refusal() || sub[same_as] == refusal()) return;
+    sub[name] = sub[same_as];
+    rule = &rules::kUnreachableSubMesh;
+  };
+  if (test_case.at("cp").is_null()) return rule;
+  replace("get_dp_shard_mesh", "get_ep_mesh");  // That of HSDP.
+  if (test_case.at("pp").is_null()) return rule;
+  replace("get_dp_model_mesh(get_pp_stage_mesh)", "get_dp_model_mesh");
+  replace("get_tp_mesh(get_pp_stage_mesh)", "get_tp_mesh");
+  return rule;
+}
+
+Outcome compare(const Json& test_case, const Json& got) {
+  Json expected = errors_as_refusals(test_case.at("result"));
+  if (expected == refusal()) return {expected, got};
+  const Rule* const rule = add_unreachable(test_case, expected["sub"]);
+  return {expected, got, rule};
+}
+
+Outcome check_world_mesh(const Json& test_case) {
+  const Json got = answer_of(
+      test_case, [&] { return olmo::build_world_mesh(olmo_config_of(test_case), "cpu"); });
+  if (const Rule* const rule = olmo_refusal_rule(test_case)) return {refusal(), got, rule};
+  return compare(test_case, got);
+}
+
+Outcome check_expert_mesh(const Json& test_case) {
+  const auto config = test_case.at("ep").get<olmo::ExpertParallelConfig>();
+  return compare(test_case, answer_of(test_case, [&] {
+                   return olmo::build_expert_parallel_mesh(config, "cpu");
+                 }));
+}
+
+}  // namespace
+
+Check olmo_world_mesh_check() {
+  return check_world_mesh;
+}
+Check olmo_expert_mesh_check() {
+  return check_expert_mesh;
+}
+
+}  // namespace tessera::golden
