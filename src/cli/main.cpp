@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   if (verb->program == Program::kTorch) return exec_torch(argv);
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (word == "run") return run_run(arguments);
+  if (word == "schedule") return run_schedule(arguments);
   if (word == "trace") return run_trace(arguments);
   if (word == "inspect") return run_inspect(arguments);
   return run_ranks(arguments);

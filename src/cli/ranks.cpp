@@ -2,9 +2,9 @@
 #include "cli/ranks.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
+#include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/ranks_flags.h"
 #include "cli/terminal.h"
@@ -39,13 +39,6 @@ RanksView view_of(const RanksFlags& flags, const DialectQuery& query) {
             flags.rank.value_or(0), " is outside the world; choose 0 to ", query.world - 1);
   if (flags.rank) view.rank = GlobalRank{*flags.rank};
   return view;
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
 }
 
 std::string svg_of(const RanksView& view) {

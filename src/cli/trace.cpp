@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
+#include <sstream>
 
+#include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
@@ -29,20 +30,10 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.footer("ui.perfetto.dev opens the trace. Times are by the clock of each rank's host.\n");
 }
 
-// Stops soon after more bytes than a dump may have, whatever the file is.
 std::string text_of(const std::string& path) {
   TSR_CHECK(!std::filesystem::is_directory(path), path, " is a folder; name the dumps in it, e.g. ",
             path, "/*.json");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw DataError(concat("cannot open ", path, "; is it there and readable?"));
-  std::string text;
-  std::vector<char> part(1 << 20);
-  while (file && text.size() <= kLargestFlightDump) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text.append(part.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad()) throw DataError(concat("cannot read ", path));
-  return text;
+  return read_file(path, kLargestFlightDump);
 }
 
 std::vector<FlightDump> read_dumps(const std::vector<std::string>& paths) {
@@ -55,11 +46,10 @@ std::vector<FlightDump> read_dumps(const std::vector<std::string>& paths) {
   return dumps;
 }
 
-void write_trace(const std::vector<FlightDump>& dumps, const std::string& path) {
-  std::ofstream file(path);
-  write_flight_trace(dumps, file);
-  file.close();
-  if (!file) throw DataError(concat("cannot write ", path, "; is its folder there and writable?"));
+std::string trace_of(const std::vector<FlightDump>& dumps) {
+  std::ostringstream trace;
+  write_flight_trace(dumps, trace);
+  return std::move(trace).str();
 }
 
 std::string title_of(const FlightDump& dump) {
@@ -78,7 +68,7 @@ int run_trace(const std::vector<std::string>& arguments) {
   TSR_CHECK(std::ranges::find(flags.files, flags.out) == flags.files.end(), "--out ", flags.out,
             " is one of the dumps; name another file");
   const std::vector<FlightDump> dumps = read_dumps(flags.files);
-  write_trace(dumps, flags.out);
+  write_file(flags.out, trace_of(dumps));
   write_flight_text(title_of(dumps.front()), analyse_flight(dumps), color_mode(flags.color),
                     std::cout);
   std::cout << "\ntrace: " << flags.out << " (ui.perfetto.dev opens it)\n";

@@ -11,6 +11,8 @@ namespace {
 constexpr std::array kVerbs{
     Verb{"ranks", "show how ranks form groups, without starting any process", Program::kCore},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", Program::kCore},
+    Verb{"schedule", "show a pipeline schedule: verified, simulated, compared and drawn",
+         Program::kCore},
     Verb{"trace", "show what the flight-recorder dumps of a run say, and write a trace",
          Program::kCore},
     Verb{"inspect", "list and check the tensors of a safetensors or .npy file, or of a folder",

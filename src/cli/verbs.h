@@ -27,6 +27,7 @@ std::string version_text();
 /// What each verb's file defines: flags from `arguments` (without the verb), result as exit code.
 int run_ranks(const std::vector<std::string>& arguments);
 int run_run(const std::vector<std::string>& arguments);
+int run_schedule(const std::vector<std::string>& arguments);
 int run_trace(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);
 int run_env(const std::vector<std::string>& arguments);

@@ -79,16 +79,32 @@ class Browser:
         self._command(f"/element/{element}/value", {"text": text})
 
     def press(self, *keys):
-        """Keys for the element that has the focus."""
+        """Keys by name, or characters, for the element that has the focus."""
         actions = []
         for key in keys:
-            code = KEYS[key]
+            code = KEYS.get(key, key)
             actions += [{"type": "keyDown", "value": code}, {"type": "keyUp", "value": code}]
         self._command("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def hover(self, selector):
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}}
         self._command("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
+
+    def wheel(self, selector, delta):
+        scroll = {"type": "scroll", "duration": 0, "x": 0, "y": 0, "deltaX": 0, "deltaY": delta, "origin": {ELEMENT: self.find(selector)}}
+        self._command("/actions", {"actions": [{"type": "wheel", "id": "wheel", "actions": [scroll]}]})
+
+    def drag(self, selector, pixels):
+        """Sideways."""
+        steps = [{"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}},
+                 {"type": "pointerDown", "button": 0},
+                 {"type": "pointerMove", "duration": 0, "x": pixels, "y": 0, "origin": "pointer"},
+                 {"type": "pointerUp", "button": 0}]
+        self._command("/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
+
+    def wait_for_frame(self):
+        """Until what the page asked to be drawn has been drawn."""
+        self._command("/execute/async", {"script": "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))", "args": []})
 
     def devtools(self, command, **parameters):
         return self._command("/goog/cdp/execute", {"cmd": command, "params": parameters})

@@ -27,12 +27,10 @@ TEST(Pictures, AreWhatTheirCommandsDraw) {
   std::string name;
   for (std::string arguments; commands >> name && std::getline(commands, arguments);) {
     listed.insert(name);
-    const auto finished =
-        testkit::run(TESSERA_PROGRAM " ranks" + arguments + " --svg " + drawn.string());
+    const auto finished = testkit::run(TESSERA_PROGRAM + arguments + " --svg " + drawn.string());
     ASSERT_EQ(finished.code, 0) << finished.err;
     EXPECT_EQ(content_of(folder / name), content_of(drawn))
-        << name << " is old; draw it anew: tessera ranks" << arguments << " --svg docs/pictures/"
-        << name;
+        << name << " is old; draw it anew: tessera" << arguments << " --svg docs/pictures/" << name;
   }
   fs::remove(drawn);
   for (const auto& entry : fs::directory_iterator(folder)) {

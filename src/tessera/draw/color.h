@@ -23,6 +23,11 @@ std::string to_hex(Rgb color);
 /// What a terminal can show.
 enum class ColorMode { kNone, k256, kTrueColor };
 
+struct TerminalOptions {
+  int64_t width = 100;  // In characters.
+  ColorMode color = ColorMode::kNone;
+};
+
 /// `text` in dark letters on `background`.
 std::string on_color(std::string_view text, Rgb background, ColorMode mode);
 /// `text` bold, or faint: emphasis without a colour.

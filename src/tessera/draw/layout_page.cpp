@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
-#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
@@ -146,19 +145,6 @@ Json symbols_json(const DialectPlan& layout, const TrainingStep& step) {
   return symbols;
 }
 
-// The template with its marks replaced; what is put in is not looked at again.
-std::string fill(std::string_view text,
-                 const std::vector<std::pair<std::string, std::string>>& parts) {
-  std::string page;
-  const std::vector<std::string_view> pieces = split(text, '@');
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const auto part =
-        std::ranges::find(parts, pieces[i], &std::pair<std::string, std::string>::first);
-    page += i % 2 == 1 ? part->second : std::string(pieces[i]);
-  }
-  return page;
-}
-
 }  // namespace
 
 std::string page_json(const LayoutPage& page) {
@@ -188,10 +174,7 @@ std::string page_json(const LayoutPage& page) {
 std::string draw_page(const LayoutPage& page) {
   TSR_CHECK(page.layout.plan.world() <= kLargestPage, "a page of ", page.layout.plan.world(),
             " ranks cannot be read; --html explains worlds of up to ", kLargestPage);
-  return fill(kPageHtml, {{"TITLE", escape_xml(page.title)},
-                          {"STYLE", std::string(kPageCss)},
-                          {"DATA", escape_for_script(page_json(page))},
-                          {"SCRIPT", std::string(kPageScript)}});
+  return fill_page(kLayoutPage, page.title, page_json(page));
 }
 
 }  // namespace tessera

@@ -42,11 +42,6 @@ int64_t widest_span(const GroupFamily& groups, int64_t ranks_per_node);
 RankGrid make_rank_grid(std::span<const GroupSpec> kinds, int64_t ranks_per_node,
                         std::optional<GlobalRank> focus);
 
-struct TerminalOptions {
-  int64_t width = 100;  // In characters.
-  ColorMode color = ColorMode::kNone;
-};
-
 /// The panels side by side; each cell shows the number of the rank's group.
 std::string draw_terminal(const RankGrid& grid, const TerminalOptions& options);
 

@@ -1,12 +1,20 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace tessera {
 
-/// The files of page/, put into the program by the build.
-extern const std::string_view kPageHtml;
-extern const std::string_view kPageCss;
-extern const std::string_view kPageScript;
+/// The files of a page in page/, put into the program by the build.
+struct PageParts {
+  std::string_view html;  // With the marks @TITLE@, @STYLE@, @DATA@ and @SCRIPT@.
+  std::string_view css;
+  std::string_view script;
+};
+extern const PageParts kLayoutPage;
+extern const PageParts kTimelinePage;
+
+/// The page with its title and data; `json` cannot end the script element that it stands in.
+std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json);
 
 }  // namespace tessera

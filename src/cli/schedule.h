@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/draw/timeline.h"
+#include "tessera/schedule/verify.h"
+
+namespace tessera::cli {
+
+/// A schedule that was asked about, and what is known of it.
+struct ScheduleView {
+  Schedule schedule;
+  Verification verification;
+  Simulation simulation;
+  std::string origin;  // What a search says of it; "" where none was made.
+
+  int64_t stages_per_rank() const { return schedule.num_stages() / schedule.pp(); }
+};
+
+struct ScheduleTextOptions {
+  TerminalOptions terminal;
+  bool compare = false;  // A table of the schedules instead of one of the ranks.
+};
+
+void write_schedule_text(std::span<const ScheduleView> views, std::span<const Timeline> timelines,
+                         const ScheduleTextOptions& options, std::ostream& out);
+
+/// One object, or with `compare` a list of them.
+void write_schedule_json(std::span<const ScheduleView> views, bool compare, std::ostream& out);
+
+}  // namespace tessera::cli

@@ -1,0 +1,35 @@
+#include "tessera/draw/internal/page_parts.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/text.h"
+#include "tessera/draw/internal/markup.h"
+
+namespace tessera {
+namespace {
+
+// The template with its marks replaced; what is put in is not looked at again.
+std::string fill(std::string_view text,
+                 const std::vector<std::pair<std::string, std::string>>& parts) {
+  std::string page;
+  const std::vector<std::string_view> pieces = split(text, '@');
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto part =
+        std::ranges::find(parts, pieces[i], &std::pair<std::string, std::string>::first);
+    page += i % 2 == 1 ? part->second : std::string(pieces[i]);
+  }
+  return page;
+}
+
+}  // namespace
+
+std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json) {
+  return fill(parts.html, {{"TITLE", escape_xml(title)},
+                           {"STYLE", std::string(parts.css)},
+                           {"DATA", escape_for_script(json)},
+                           {"SCRIPT", std::string(parts.script)}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/draw/color.h"
+#include "tessera/schedule/schedule.h"
+#include "tessera/schedule/simulate.h"
+
+namespace tessera {
+
+/// Something that a rank computes, and when: F, B, I, W or an overlap.
+struct TimelineBlock {
+  GroupRank rank;
+  Action action;
+  TimeSpan time;
+};
+
+/// A simulated schedule as it is drawn: what every picture of it shows.
+class Timeline {
+ public:
+  /// The simulation must be the schedule's.
+  Timeline(const Schedule& schedule, const Simulation& simulation);
+
+  /// "Interleaved1F1B".
+  const std::string& name() const { return name_; }
+  /// "4 ranks, 8 stages, 16 microbatches".
+  std::string shape_text() const;
+  /// "makespan 33, bubble 27.3 %, peak 4 activations".
+  std::string result_text() const;
+
+  int64_t pp() const { return shape_.pp; }
+  double makespan() const { return makespan_; }
+  /// Idle share of all ranks together.
+  double bubble() const { return bubble_; }
+  int64_t peak_activations() const;
+
+  /// Rank by rank, each in the order of its time.
+  std::span<const TimelineBlock> blocks() const { return blocks_; }
+  std::span<const TimelineBlock> blocks_of(GroupRank rank) const;
+  const RankTimes& times_of(GroupRank rank) const { return row(rank).times; }
+  std::span<const LiveActivations> live_of(GroupRank rank) const { return row(rank).live; }
+
+  /// By the order of blocks(): the blocks whose results each needs.
+  std::vector<std::vector<size_t>> needs() const;
+
+  /// Which of its rank's stages this is, counted from 0, and of how many: the shade of its colour.
+  int64_t chunk_of(const Task& task) const { return chunks_[static_cast<size_t>(task.stage)]; }
+  int64_t num_chunks() const { return num_chunks_; }
+  Rgb color_of(const Task& task) const;
+
+ private:
+  struct Row {
+    RankTimes times;
+    std::vector<LiveActivations> live;
+    size_t begin = 0;  // Of its blocks.
+    size_t end = 0;
+  };
+  const Row& row(GroupRank rank) const { return rows_[static_cast<size_t>(rank.value)]; }
+  void add_row(const Schedule& schedule, const Simulation& simulation, GroupRank rank);
+
+  std::string name_;
+  ScheduleShape shape_;
+  double makespan_;
+  double bubble_;
+  std::vector<TimelineBlock> blocks_;
+  std::vector<Row> rows_;
+  std::vector<int64_t> chunks_;  // By stage.
+  int64_t num_chunks_ = 1;
+};
+
+/// What several timelines on one axis have in common.
+struct TimeAxis {
+  double end = 0;       // Of the longest.
+  double shortest = 0;  // Block of all; 0 where there is none of any length.
+  /// A distance of marks, 1, 2 or 5 times a power of ten, so that at most `most` fit.
+  double step(int64_t most) const;
+};
+TimeAxis common_axis(std::span<const Timeline> timelines);
+
+/// The colour of F, B, I or W; a rank's later stages are lighter. Dark text is readable on all.
+Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks);
+/// "forward", "backward", "input gradient", "weight gradient".
+std::string_view action_words(ActionType type);
+/// Which of F, B, I and W occur, in this order.
+std::vector<ActionType> types_in(std::span<const Timeline> timelines);
+bool has_overlaps(std::span<const Timeline> timelines);
+
+/// "27.3 %".
+std::string percent(double share);
+
+}  // namespace tessera

@@ -1,0 +1,231 @@
+#include "tessera/draw/timeline_svg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "tessera/base/text.h"
+#include "tessera/draw/internal/markup.h"
+
+namespace tessera {
+namespace {
+
+// Pixels.
+constexpr double kMargin = 28;
+constexpr double kHeader = 84;   // Title and subtitle.
+constexpr double kCaption = 34;  // Above a timeline's first rank.
+constexpr double kRow = 28;      // A block's height.
+constexpr double kRowGap = 4;
+constexpr double kRuler = 30;  // Below a timeline's last rank.
+constexpr double kTimelineGap = 22;
+constexpr double kLegend = 36;
+constexpr double kFigures = 150;       // Right of a rank: its bubble and its peak.
+constexpr double kWideBlock = 32;      // The shortest block is not wider,
+constexpr double kThinBlock = 9;       // nor thinner as long as the picture stays below
+constexpr double kChart = 1200;        // this,
+constexpr double kWidestChart = 6000;  // or in the end below that.
+constexpr double kLargestFont = 13;
+constexpr double kSmallestFont = 5;
+constexpr double kLetter = 0.62;  // Its width, of its size.
+
+double rounded(double pixels) {
+  return std::round(pixels * 100) / 100;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(std::span<const Timeline> timelines)
+      : timelines_(timelines), axis_(common_axis(timelines)) {
+    const double shortest = axis_.shortest;
+    const double fitting = axis_.end > 0 ? kChart / axis_.end : 0;
+    if (shortest > 0) {
+      per_time_ = std::clamp(fitting, kThinBlock / shortest, kWideBlock / shortest);
+      per_time_ = std::min(per_time_, kWidestChart / axis_.end);
+    }
+    int64_t most_ranks = 0;
+    for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
+    label_ = 56 + 9 * static_cast<double>(std::to_string(most_ranks - 1).size());
+    size_numbers();
+  }
+
+  std::string draw(std::string_view title, std::string_view subtitle) {
+    double height = kHeader + kLegend + kMargin;
+    for (const Timeline& timeline : timelines_) height += height_of(timeline) + kTimelineGap;
+    const double width = std::max(2 * kMargin + label_ + axis_.end * per_time_ + kFigures, 760.0);
+    open(std::ceil(width), std::ceil(height), title, subtitle);
+    double y = kHeader;
+    for (const Timeline& timeline : timelines_) {
+      draw_timeline(timeline, y);
+      y += height_of(timeline) + kTimelineGap;
+    }
+    draw_legend(y);
+    out_ << "</svg>\n";
+    return std::move(out_).str();
+  }
+
+ private:
+  static double height_of(const Timeline& timeline) {
+    return kCaption + static_cast<double>(timeline.pp()) * (kRow + kRowGap) + kRuler;
+  }
+  double x_of(double time) const { return kMargin + label_ + time * per_time_; }
+
+  // One size for all numbers, which fits the longest of them into the shortest block.
+  void size_numbers() {
+    size_t digits = 1;
+    for (const Timeline& timeline : timelines_) {
+      for (const TimelineBlock& block : timeline.blocks()) {
+        for (const Task& task : block.action.tasks()) {
+          digits = std::max(digits, std::to_string(task.microbatch).size());
+        }
+      }
+    }
+    const double fitting =
+        (axis_.shortest * per_time_ - 2) / (kLetter * static_cast<double>(digits));
+    font_ = std::clamp(fitting, kSmallestFont, kLargestFont);
+  }
+
+  void open(double width, double height, std::string_view title, std::string_view subtitle) {
+    out_ << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")"
+         << height << R"(" viewBox="0 0 )" << width << " " << height << "\">\n"
+         << "<style>\n"
+         << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
+         << ".title { font-size: 20px; font-weight: bold; }\n"
+         << ".quiet { font-size: 13px; fill: #5a6072; }\n"
+         << ".name { font-size: 16px; font-weight: bold; }\n"
+         << ".rank { font-size: 13px; }\n"
+         << ".figure { font-size: 12px; fill: #5a6072; text-anchor: end; }\n"
+         << ".mark { font-size: 11px; fill: #5a6072; text-anchor: middle; }\n"
+         << ".idle { fill: #e6e9ef; }\n"
+         << ".line { stroke: #c4c9d6; stroke-width: 1; }\n"
+         << ".block { stroke: #ffffff; stroke-width: 1; }\n"
+         << ".number { font-size: " << rounded(font_) << "px; text-anchor: middle; }\n"
+         << ".half { font-size: " << rounded(std::min(font_, 10.5))
+         << "px; text-anchor: middle; }\n"
+         << "</style>\n"
+         << R"(<rect width="100%" height="100%" fill="#ffffff"/>)" << "\n";
+    text("title", kMargin, 40, title);
+    text("quiet", kMargin, 62, subtitle);
+  }
+
+  void text(std::string_view style, double x, double y, std::string_view content) {
+    out_ << "<text class=\"" << style << R"(" x=")" << rounded(x) << R"(" y=")" << rounded(y)
+         << "\">" << escape_xml(content) << "</text>\n";
+  }
+
+  void draw_timeline(const Timeline& timeline, double y) {
+    const double right = x_of(axis_.end) + kFigures;
+    out_ << R"(<text class="name" x=")" << kMargin << R"(" y=")" << y + 20 << "\">"
+         << escape_xml(timeline.name()) << R"( <tspan class="quiet" font-weight="normal" dx="8">)"
+         << escape_xml(concat(timeline.shape_text(), "; ", timeline.result_text()))
+         << "</tspan></text>\n";
+    text("figure", right - 70, y + 20, "bubble");
+    text("figure", right, y + 20, "peak");
+    const double top = y + kCaption;
+    for (int64_t rank = 0; rank < timeline.pp(); ++rank) {
+      draw_rank(timeline, {rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
+    }
+    draw_ruler(top + static_cast<double>(timeline.pp()) * (kRow + kRowGap));
+  }
+
+  void draw_rank(const Timeline& timeline, GroupRank rank, double y) {
+    text("rank", kMargin, y + kRow / 2 + 5, concat("rank ", rank));
+    rect("idle", x_of(0), y, timeline.makespan() * per_time_, kRow, "");
+    out_ << "/>\n";
+    for (const TimelineBlock& block : timeline.blocks_of(rank)) draw_block(timeline, block, y);
+    const double right = x_of(axis_.end) + kFigures;
+    const RankTimes& times = timeline.times_of(rank);
+    const double share = timeline.makespan() > 0 ? times.bubble / timeline.makespan() : 0;
+    text("figure", right - 70, y + kRow / 2 + 4, percent(share));
+    text("figure", right, y + kRow / 2 + 4, std::to_string(times.peak_activations));
+  }
+
+  // Without its end, so that a title may follow.
+  void rect(std::string_view style, double x, double y, double width, double height,
+            std::string_view fill) {
+    out_ << "<rect class=\"" << style << R"(" x=")" << rounded(x) << R"(" y=")" << rounded(y)
+         << R"(" width=")" << rounded(width) << R"(" height=")" << rounded(height) << "\"";
+    if (!fill.empty()) out_ << " fill=\"" << fill << "\"";
+  }
+
+  void draw_block(const Timeline& timeline, const TimelineBlock& block, double y) {
+    const auto tasks = block.action.tasks();
+    const double height = kRow / static_cast<double>(tasks.size());
+    const double width = block.time.length() * per_time_;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const double top = y + static_cast<double>(i) * height;
+      rect("block", x_of(block.time.start), top, width, height,
+           to_hex(timeline.color_of(tasks[i])));
+      out_ << "><title>" << block.action << ", " << block.time.start << " to " << block.time.end
+           << "</title></rect>";
+      draw_number(tasks[i], x_of(block.time.start), width, top + height / 2, tasks.size() == 2);
+    }
+  }
+
+  void draw_number(const Task& task, double x, double width, double middle, bool half) {
+    const std::string number = std::to_string(task.microbatch);
+    const double size = half ? std::min(font_, 10.5) : font_;
+    if (static_cast<double>(number.size()) * kLetter * size > width) {
+      out_ << "\n";
+    } else {
+      text(half ? "half" : "number", x + width / 2, middle + size * 0.36, number);
+    }
+  }
+
+  void draw_ruler(double y) {
+    if (axis_.end <= 0) return;
+    const double step = axis_.step(std::max<int64_t>(1, std::llround(axis_.end * per_time_ / 60)));
+    out_ << R"(<path class="line" fill="none" d="M)" << rounded(x_of(0)) << " " << y + 2 << "H"
+         << rounded(x_of(axis_.end));
+    const auto marks = static_cast<int64_t>(axis_.end / step * 1.000001);
+    for (int64_t i = 0; i <= marks; ++i) {
+      out_ << "M" << rounded(x_of(static_cast<double>(i) * step)) << " " << y + 2 << "v5";
+    }
+    out_ << "\"/>\n";
+    for (int64_t i = 0; i <= marks; ++i) {
+      const double time = static_cast<double>(i) * step;
+      text("mark", x_of(time), y + 20, concat(time));
+    }
+  }
+
+  void draw_legend(double y) {
+    int64_t chunks = 1;
+    for (const Timeline& timeline : timelines_) chunks = std::max(chunks, timeline.num_chunks());
+    double x = kMargin;
+    for (const ActionType type : types_in(timelines_)) {
+      for (int64_t chunk = 0; chunk < std::min<int64_t>(chunks, 4); ++chunk) {
+        x = swatch(x, y, to_hex(action_color(type, chunk, std::min<int64_t>(chunks, 4))));
+      }
+      x = legend_text(x, y, action_words(type));
+    }
+    if (has_overlaps(timelines_)) x = legend_text(x, y, "stacked: both at once");
+    x = legend_text(swatch(x, y, "#e6e9ef"), y, "idle");
+    if (chunks > 1) x = legend_text(x, y, "lighter: a rank's later stages");
+    legend_text(x, y, "numbers: microbatches");
+  }
+
+  double swatch(double x, double y, std::string_view color) {
+    rect("swatch", x, y, 18, 16, color);
+    out_ << "/>\n";
+    return x + 20;
+  }
+  double legend_text(double x, double y, std::string_view words) {
+    text("quiet", x + 4, y + 13, words);
+    return x + 4 + static_cast<double>(words.size()) * 7 + 20;
+  }
+
+  std::span<const Timeline> timelines_;
+  TimeAxis axis_;
+  double per_time_ = 0;  // Pixels.
+  double label_ = 0;     // The width left of a rank.
+  double font_ = kLargestFont;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string draw_svg(std::span<const Timeline> timelines, std::string_view title,
+                     std::string_view subtitle) {
+  return Drawing(timelines).draw(title, subtitle);
+}
+
+}  // namespace tessera

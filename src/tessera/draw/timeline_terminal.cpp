@@ -1,0 +1,230 @@
+#include "tessera/draw/timeline_terminal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <sstream>
+
+#include "tessera/base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kMostRanks = 64;
+constexpr double kMostBlocksPerCharacter = 4;
+constexpr int64_t kMarkDistance = 10;  // Characters, at least.
+constexpr std::string_view kBorder = "▏";
+
+std::string label_of(int64_t rank) {
+  return concat("rank ", rank, " ");
+}
+
+// How times become columns.
+class Scale {
+ public:
+  Scale(std::span<const Timeline> timelines, int64_t width) : axis_(common_axis(timelines)) {
+    int64_t most_ranks = 0;
+    for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
+    label_ = static_cast<int64_t>(label_of(most_ranks - 1).size());
+    const auto room = static_cast<double>(std::max<int64_t>(1, width - label_));
+    // Blocks of the same length get the same width where the shortest has a character.
+    const double whole = axis_.end > 0 ? std::floor(room * axis_.shortest / axis_.end) : 0;
+    numbered_ = whole >= 1;
+    per_time_ = whole >= 1 ? whole / axis_.shortest : axis_.end > 0 ? room / axis_.end : 0;
+  }
+
+  const TimeAxis& axis() const { return axis_; }
+  /// Whether blocks are wide enough to have numbers.
+  bool numbered() const { return numbered_; }
+  int64_t label() const { return label_; }
+  double at(double time) const { return time * per_time_; }
+  double time_per_column() const { return per_time_ > 0 ? 1 / per_time_ : 0; }
+  int64_t column(double time) const { return std::llround(at(time)); }
+
+ private:
+  TimeAxis axis_;
+  int64_t label_ = 0;
+  double per_time_ = 0;
+  bool numbered_ = false;
+};
+
+// The block in the middle of each column; null where the rank is idle there.
+std::vector<const TimelineBlock*> columns_of(std::span<const TimelineBlock> blocks,
+                                             const Scale& scale, double end) {
+  std::vector<const TimelineBlock*> shown(
+      static_cast<size_t>(std::max<int64_t>(1, scale.column(end))), nullptr);
+  for (const TimelineBlock& block : blocks) {
+    const auto first = static_cast<size_t>(scale.column(block.time.start));
+    const auto last = static_cast<size_t>(scale.column(block.time.end));
+    for (size_t c = first; c < std::min(last, shown.size()); ++c) shown[c] = &block;
+  }
+  return shown;
+}
+
+class Drawing {
+ public:
+  Drawing(std::span<const Timeline> timelines, const TerminalOptions& options)
+      : timelines_(timelines),
+        options_(options),
+        color_(options.color),
+        scale_(timelines, options.width) {}
+
+  std::string draw() {
+    for (const Timeline& timeline : timelines_) {
+      out_ << heading(timeline, options_);
+      for (int64_t rank = 0; rank < timeline.pp(); ++rank) draw_rank(timeline, {rank});
+      draw_ruler();
+      out_ << "\n";
+    }
+    draw_legend();
+    return std::move(out_).str();
+  }
+
+ private:
+  void draw_rank(const Timeline& timeline, GroupRank rank) {
+    std::string label = label_of(rank.value);
+    label.resize(static_cast<size_t>(scale_.label()), ' ');
+    out_ << label;
+    const auto columns = columns_of(timeline.blocks_of(rank), scale_, timeline.makespan());
+    for (auto begin = columns.begin(); begin != columns.end();) {
+      const auto end = std::find_if(begin, columns.end(), [&](auto c) { return c != *begin; });
+      out_ << run(timeline, *begin, static_cast<size_t>(end - begin));
+      begin = end;
+    }
+    out_ << "\n";
+  }
+
+  std::string run(const Timeline& timeline, const TimelineBlock* block, size_t width) const {
+    if (block == nullptr) {
+      return color_ == ColorMode::kNone ? std::string(width, '.') : dots(width);
+    }
+    if (color_ == ColorMode::kNone) return plain(timeline, block->action, width);
+    return block->action.tasks().size() == 2 ? overlap(timeline, block->action, width)
+                                             : task(timeline, block->action.tasks()[0], width);
+  }
+
+  std::string dots(size_t width) const {
+    std::string text;
+    for (size_t i = 0; i < width; ++i) text += "·";
+    return faint(text, color_);
+  }
+
+  // The longest of the names that fits, then a line to the block's end. Later stages are in lower
+  // case.
+  std::string plain(const Timeline& timeline, const Action& action, size_t width) const {
+    std::vector<std::string> numbered;
+    std::vector<std::string> types;
+    for (const Task& task : action.tasks()) {
+      const std::string type(to_string(task.type));
+      types.push_back(timeline.chunk_of(task) > 0 ? to_lower(type) : type);
+      numbered.push_back(concat(types.back(), task.microbatch));
+    }
+    std::vector<std::string> names{join(types, "+"), types[0]};
+    if (scale_.numbered()) names.insert(names.begin(), join(numbered, "+"));
+    std::string text =
+        *std::ranges::find_if(names, [&](const auto& name) { return name.size() <= width; });
+    text.resize(width, '-');
+    return text;
+  }
+
+  // The microbatch in the middle where it fits, after a thin line where there is room for one.
+  std::string task(const Timeline& timeline, const Task& task, size_t width) const {
+    const std::string number = scale_.numbered() ? std::to_string(task.microbatch) : "";
+    const size_t left = number.size() < width ? (width - number.size() + 1) / 2 : 0;
+    std::string text(left, ' ');
+    if (number.size() <= width) text += number;
+    text.resize(width, ' ');
+    const bool border = scale_.numbered() && width > 1 && text.front() == ' ';
+    if (border) text.replace(0, 1, kBorder);
+    return on_color(text, timeline.color_of(task), color_);
+  }
+
+  // Both parts side by side, each with half of the width.
+  std::string overlap(const Timeline& timeline, const Action& action, size_t width) const {
+    const size_t first = width / 2;
+    const std::string left = first > 0 ? task(timeline, action.tasks()[0], first) : "";
+    const std::string number = std::to_string(action.tasks()[1].microbatch);
+    const size_t second = width - first;
+    std::string right = scale_.numbered() && number.size() < second ? concat("+", number) : "+";
+    right.resize(second, ' ');
+    return left + on_color(right, timeline.color_of(action.tasks()[1]), color_);
+  }
+
+  void draw_ruler() {
+    if (scale_.axis().end <= 0) return;
+    const int64_t columns = scale_.column(scale_.axis().end);
+    const double step = scale_.axis().step(std::max<int64_t>(1, columns / kMarkDistance));
+    std::string line(static_cast<size_t>(scale_.label()), ' ');
+    for (int64_t mark = 0; static_cast<double>(mark) * step <= scale_.axis().end * 1.000001;
+         ++mark) {
+      const double time = static_cast<double>(mark) * step;
+      const auto at = static_cast<size_t>(scale_.label() + scale_.column(time));
+      const std::string text = concat("|", time);
+      if (at + text.size() > static_cast<size_t>(options_.width)) break;
+      line.resize(std::max(line.size(), at), ' ');
+      line += text;
+    }
+    out_ << faint(line, color_) << "\n";
+  }
+
+  void draw_legend() {
+    const bool plain = color_ == ColorMode::kNone;
+    for (const ActionType type : types_in(timelines_)) {
+      add_entry(concat(" ", to_string(type), " "), action_words(type),
+                [&](const std::string& sign) {
+                  return on_color(sign, action_color(type, 0, 1), color_);
+                });
+    }
+    if (has_overlaps(timelines_)) add_entry("+", "forward and backward at once");
+    add_entry(plain ? "." : "·", "idle");
+    const bool chunks = std::ranges::any_of(
+        timelines_, [](const Timeline& timeline) { return timeline.num_chunks() > 1; });
+    if (chunks) add_entry(plain ? "lower case:" : "lighter:", "a rank's later stages");
+    if (!scale_.numbered()) {
+      add_entry("a character:", concat(scale_.time_per_column(), " of time, as in its middle"));
+    }
+    out_ << "\n";
+  }
+
+  // On a new line where this one is full.
+  void add_entry(const std::string& sign, std::string_view words,
+                 const std::function<std::string(const std::string&)>& paint = {}) {
+    const auto size = static_cast<int64_t>(sign.size() + 1 + words.size());
+    const bool full = used_ > 0 && used_ + 3 + size > options_.width;
+    out_ << (full ? "\n" : (used_ > 0 ? "   " : "")) << (paint ? paint(sign) : sign) << " "
+         << words;
+    used_ = (full || used_ == 0 ? 0 : used_ + 3) + size;
+  }
+
+  std::span<const Timeline> timelines_;
+  TerminalOptions options_;
+  ColorMode color_;
+  Scale scale_;
+  int64_t used_ = 0;  // Of the legend's last line.
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string heading(const Timeline& timeline, const TerminalOptions& options) {
+  const std::string shape = concat(": ", timeline.shape_text());
+  const std::string result = timeline.result_text();
+  const size_t width = timeline.name().size() + shape.size() + 2 + result.size();
+  const bool one_line = width <= static_cast<size_t>(options.width);
+  return concat(bold(timeline.name(), options.color), shape, one_line ? "; " : "\n", result, "\n");
+}
+
+std::string draw_terminal(std::span<const Timeline> timelines, const TerminalOptions& options) {
+  return Drawing(timelines, options).draw();
+}
+
+bool fits_terminal(std::span<const Timeline> timelines, const TerminalOptions& options) {
+  return std::ranges::all_of(timelines, [&](const Timeline& timeline) {
+    const auto blocks = static_cast<double>(timeline.blocks().size());
+    return timeline.pp() <= kMostRanks && blocks <= kMostBlocksPerCharacter *
+                                                        static_cast<double>(options.width) *
+                                                        static_cast<double>(timeline.pp());
+  });
+}
+
+}  // namespace tessera
