@@ -80,7 +80,7 @@ Costs costs_of(const ScheduleFlags& flags, int64_t stages_per_rank) {
 }
 
 ScheduleView view_of(Schedule schedule, const Costs& costs) {
-  Verification verification = verify(schedule);
+  const Verification verification = verify(schedule);
   Simulation simulation = simulate(schedule, costs);
   return {std::move(schedule), verification, std::move(simulation), ""};
 }
@@ -98,7 +98,7 @@ std::string origin_of(const SearchResult& found) {
 
 ScheduleView view_of(SearchResult found) {
   std::string origin = origin_of(found);
-  Verification verification = verify(found.schedule);
+  const Verification verification = verify(found.schedule);
   return {std::move(found.schedule), verification, std::move(found.simulation), std::move(origin)};
 }
 

@@ -238,7 +238,7 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--csv-in /tmp", 2, "/tmp is a folder"},
       {"--csv-in empty.csv", 1, "empty.csv: it is empty"},
       {"--csv-in junk.csv", 1, "junk.csv: row 1, column 1"},
-      {"--csv-in missing.csv", 1, "missing.csv: the table holds 3 actions, too few"},
+      {"--csv-in missing.csv", 1, "missing.csv: row 0: 0B1 is missing"},
       {"--csv-in deadlock.csv", 1, "deadlock.csv: row 0, column 0: 0B0: its forward must come"},
       {"--csv-in junk.csv --kind zbv", 2, "--kind zbv and --csv-in are two schedules"},
       {"--kidn 1f1b", 2, "did you mean '--kind'?"},

@@ -1,9 +1,8 @@
 #include "tessera/draw/timeline_page.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/text.h"
-#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
