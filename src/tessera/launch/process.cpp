@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tessera/base/text.h"
 #include "tessera/base/descriptor.h"
+#include "tessera/base/text.h"
 #include "tessera/launch/guard.h"
 
 namespace tessera {

@@ -18,9 +18,9 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/base/descriptor.h"
 #include "tessera/comm/internal/engine_error.h"
 #include "tessera/launch/address.h"
-#include "tessera/base/descriptor.h"
 
 namespace tessera {
 namespace {
