@@ -93,7 +93,8 @@ Table olmo_tensors_table() {
     return list;
   };
   return {"olmo_tensors",
-          {{"local_shape_and_offset", check_local_shape_and_offset}, {"sharded_flat", nullptr}},
+          {{"local_shape_and_offset", check_local_shape_and_offset},
+           {"sharded_flat", olmo_sharded_flat_check()}},
           cases};
 }
 

@@ -161,7 +161,7 @@ Outcome check(const Json& test_case) {
 
 }  // namespace
 
-int run_as_rank(const std::string& job) {
+int answer_olmo_utils(const std::string& job) {
   olmo::init_distributed("gloo", std::chrono::seconds(60));
   const int64_t rank = olmo::get_rank();
   Answers answers;

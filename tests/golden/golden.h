@@ -50,14 +50,20 @@ Table rank_generator_table();
 Table olmo_tensors_table();
 Table olmo_utils_table();
 Table olmo_utils_collectives_table();
+Table olmo_flat_collectives_table();
+Table dtensor_table();
 
 /// Every table that this build has code for; those that need LibTorch are in builds with it.
 std::vector<Table> torch_tables();
 /// The parts of megatron_groups that need LibTorch; null in builds without.
 Check megatron_getters_check();
 Check megatron_lifecycle_check();
+/// The part of olmo_tensors that needs LibTorch; null in builds without.
+Check olmo_sharded_flat_check();
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
+/// The same for the jobs of olmo_utils_collectives.
+int answer_olmo_utils(const std::string& job);
 
 /// The answer where an input must be refused: what `body` returns, or this where it throws
 /// ConfigError. Other exceptions pass: they are failures.

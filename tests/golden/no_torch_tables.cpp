@@ -12,6 +12,9 @@ Check megatron_getters_check() {
 Check megatron_lifecycle_check() {
   return nullptr;
 }
+Check olmo_sharded_flat_check() {
+  return nullptr;
+}
 int run_as_rank(const std::string&) {
   throw StateError("this build starts no ranks");
 }

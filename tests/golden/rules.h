@@ -44,6 +44,18 @@ inline const Rule kDoublePrecision{"doubles keep their precision",
                                    "the peer rounds them to float32 on the way"};
 inline const Rule kUnevenGather{"uneven all_gather on Gloo",
                                 "the peer means to support it and fails; ours does it"};
+inline const Rule kEmptyLastShards{"default flat sharding whose last ranks get nothing",
+                                   "the peer fails; ours gives them empty shards"};
+inline const Rule kOverlappingSpans{
+    "spans that overlap", "the peer looks at the sum of lengths alone and loses elements"};
+inline const Rule kSpecForOtherRanks{
+    "sharding spec for another number of ranks than the group's",
+    "the peer loses elements, or fails on one rank alone; ours refuses it on all"};
+inline const Rule kRankWithoutSpans{"rank without any span",
+                                    "the peer fails to cut nothing; ours gives an empty chunk"};
+inline const Rule kFirstOfTheGroup{
+    "rank0_only in a group without global rank 0",
+    "the peer fails: it sends to global rank 0; ours means the group's rank 0, as its page does"};
 inline const Rule kEmptyShardOffset{
     "offset of an empty shard",
     "it follows PyTorch 2.13, the end of the dimension; the older peer mixes offsets of two cuts"};

@@ -52,6 +52,13 @@ TEST(Names, OfMegatronsDocumentAreThere) {
        "docs/dialects/megatron.md"});
 }
 
+TEST(Names, OfOlmosTensorsAreThere) {
+  check_names({"olmo/tensors",
+               {"src/tessera/dialect/olmo/tensors.h", "src/tessera/tensor/sharded_flat_tensor.h",
+                "src/tessera/tensor/sharding_spec.h"},
+               "docs/dialects/olmo.md"});
+}
+
 TEST(Names, DeclarationsAreFound) {
   EXPECT_TRUE(declares("int64_t get_rank(bool x);", "get_rank"));
   EXPECT_FALSE(declares("int64_t get_rank_of(bool x);", "get_rank"));

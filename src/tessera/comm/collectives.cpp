@@ -100,10 +100,7 @@ Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group) {
   check_tensor(tensor, group, "broadcast");
   const int root = root_of(src, group);
   Operation operation = begin({.name = "broadcast", .inputs = {&tensor, 1}, .root = src}, group);
-  if (!operation->sends() || tensor.numel() == 0) {
-    operation->communicator = nullptr;
-    return done(std::move(operation), {tensor});
-  }
+  if (!operation->sends() || tensor.numel() == 0) return done(std::move(operation), {tensor});
   const at::Tensor dense = tensor.detach().contiguous();
   c10d::BroadcastOptions options;
   options.rootRank = root;

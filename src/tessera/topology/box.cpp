@@ -16,15 +16,6 @@ void check_piece(int64_t size, int64_t num_pieces, int64_t index) {
             " does not exist; pieces are numbered from 0");
 }
 
-// The indices of one dimension that a rank holds, in local order.
-using Runs = std::vector<Span>;
-
-int64_t total(const Runs& runs) {
-  int64_t size = 0;
-  for (const Span& run : runs) size += run.size();
-  return size;
-}
-
 // Appends the run, joined to the last one where it continues it.
 void append(Runs& runs, Span run) {
   if (run.size() == 0) return;
@@ -59,20 +50,6 @@ class RunReader {
   size_t run_ = 0;
   int64_t first_ = 0;  // The local index at which the run begins.
 };
-
-// Cuts into `split_factor` pieces, then each of them over the axis; a plain shard has factor 1.
-Runs cut(const Runs& runs, int64_t split_factor, int64_t axis_size, int64_t index) {
-  const int64_t size = total(runs);
-  RunReader reader(runs);
-  Runs mine;
-  for (int64_t piece = 0; piece < split_factor; ++piece) {
-    const Span outer = chunk(size, split_factor, piece);
-    if (outer.size() == 0) break;  // All later pieces are empty, too.
-    const Span inner = chunk(outer.size(), axis_size, index);
-    reader.read({outer.begin + inner.begin, outer.begin + inner.end}, mine);
-  }
-  return mine;
-}
 
 struct Cut {
   int64_t dim = 0;
@@ -128,7 +105,7 @@ std::vector<Runs> local_runs(std::span<const int64_t> global_shape,
     TSR_CHECK(found->split_factor > 0, "placement ", to_string(placements[axis]),
               " has split factor ", found->split_factor, "; split factors start at 1");
     Runs& mine = runs[normal_dim(found->dim, runs.size(), placements[axis])];
-    mine = cut(mine, found->split_factor, mesh_shape[axis], coordinate[axis]);
+    mine = cut_runs(mine, found->split_factor, mesh_shape[axis], coordinate[axis]);
   }
   return runs;
 }
@@ -151,6 +128,25 @@ Span chunk(int64_t size, int64_t num_pieces, int64_t index) {
   // Past the end the product is not taken: it could overflow.
   if (piece == 0 || index > size / piece) return {size, size};
   return {index * piece, index * piece + std::min(piece, size - index * piece)};
+}
+
+int64_t total_size(const Runs& runs) {
+  int64_t size = 0;
+  for (const Span& run : runs) size += run.size();
+  return size;
+}
+
+Runs cut_runs(const Runs& runs, int64_t split_factor, int64_t num_pieces, int64_t index) {
+  const int64_t size = total_size(runs);
+  RunReader reader(runs);
+  Runs mine;
+  for (int64_t piece = 0; piece < split_factor; ++piece) {
+    const Span outer = chunk(size, split_factor, piece);
+    if (outer.size() == 0) break;  // All later pieces are empty, too.
+    const Span inner = chunk(outer.size(), num_pieces, index);
+    reader.read({outer.begin + inner.begin, outer.begin + inner.end}, mine);
+  }
+  return mine;
 }
 
 Span tensor_split(int64_t size, int64_t num_pieces, int64_t index) {
@@ -192,7 +188,7 @@ Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
   const std::vector<Runs> runs = local_runs(global_shape, mesh_shape, coordinate, placements);
   Box box;
   for (size_t dim = 0; dim < runs.size(); ++dim) {
-    box.shape.push_back(total(runs[dim]));
+    box.shape.push_back(total_size(runs[dim]));
     box.offset.push_back(runs[dim].empty() ? global_shape[dim] : runs[dim][0].begin);
   }
   return box;

@@ -27,6 +27,15 @@ Span chunk(int64_t size, int64_t num_pieces, int64_t index);
 /// larger first. 5 over 4: 2, 1, 1, 1.
 Span tensor_split(int64_t size, int64_t num_pieces, int64_t index);
 
+/// The indices of one dimension that a rank holds, as runs in local order.
+using Runs = std::vector<Span>;
+
+int64_t total_size(const Runs& runs);
+
+/// What an axis of `num_pieces` ranks leaves of these indices to the rank at `index`: they are cut
+/// into `split_factor` pieces, and each of these over the axis. A plain shard has factor 1.
+Runs cut_runs(const Runs& runs, int64_t split_factor, int64_t num_pieces, int64_t index);
+
 /// Where a shard lies in its global tensor.
 struct Box {
   std::vector<int64_t> shape;

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "tessera/dialect/olmo/utils.h"
+#include "tessera/tensor/dtensor.h"
+#include "tessera/tensor/sharded_flat_tensor.h"
+
+/// OLMo-core's `distributed.tensors`: the tensors of tensor/ with the page's signatures, in which a
+/// group that is not named is the whole world. docs/dialects/olmo.md lists where this differs.
+namespace tessera::olmo {
+
+using tessera::ShardingSpec;
+
+class ShardedFlatTensor : public tessera::ShardedFlatTensor {
+ public:
+  explicit ShardedFlatTensor(const at::Tensor& data, bool requires_grad = false)
+      : tessera::ShardedFlatTensor(data, requires_grad) {}
+
+  static ShardedFlatTensor shard(const at::Tensor& tensor,
+                                 const std::optional<ShardingSpec>& sharding_spec = std::nullopt,
+                                 const OptionalGroup& process_group = std::nullopt,
+                                 bool synchronize = true,
+                                 std::optional<c10::Device> device = std::nullopt,
+                                 std::optional<bool> requires_grad = std::nullopt);
+  void mark_as_sharded(const ShardingSpec& sharding_spec,
+                       const OptionalGroup& process_group = std::nullopt);
+  ShardedFlatTensor wrap(const at::Tensor& tensor,
+                         std::optional<bool> requires_grad = std::nullopt) const;
+
+ protected:
+  explicit ShardedFlatTensor(const tessera::ShardedFlatTensor& tensor)
+      : tessera::ShardedFlatTensor(tensor) {}
+};
+
+class ShardedFlatParameter : public ShardedFlatTensor {
+ public:
+  explicit ShardedFlatParameter(const at::Tensor& data = {}, bool requires_grad = true)
+      : ShardedFlatTensor(tessera::ShardedFlatParameter(data, requires_grad)) {}
+
+  static ShardedFlatParameter shard(const at::Tensor& tensor,
+                                    const std::optional<ShardingSpec>& sharding_spec = std::nullopt,
+                                    const OptionalGroup& process_group = std::nullopt,
+                                    bool synchronize = true,
+                                    std::optional<c10::Device> device = std::nullopt,
+                                    std::optional<bool> requires_grad = std::nullopt);
+
+ private:
+  explicit ShardedFlatParameter(const tessera::ShardedFlatParameter& parameter)
+      : ShardedFlatTensor(parameter) {}
+};
+
+/// The local shape and the global offset of a rank's part, this process's unless given; both empty
+/// for a rank outside the mesh.
+Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
+                                          const DeviceMesh& mesh,
+                                          std::span<const Placement> placements,
+                                          std::optional<int64_t> rank = std::nullopt);
+Box get_local_shape_and_global_offset(const DTensor& dtensor,
+                                      std::optional<int64_t> rank = std::nullopt);
+
+}  // namespace tessera::olmo

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tessera/topology/box.h"
+
+namespace tessera {
+
+/// One dimension of a local tensor as the pieces that the ranks of an axis have of it.
+class Pieces {
+ public:
+  /// `size` is the dimension's while it is whole.
+  Pieces(int64_t dim, int64_t size, int64_t split_factor, int64_t num_ranks);
+
+  int64_t dim() const { return dim_; }
+  int64_t size_of(int64_t rank) const { return sizes_[static_cast<size_t>(rank)]; }
+  /// Whether the pieces of a contiguous tensor are equal and lie one after the other in memory. Its
+  /// shape may be given with any size of this dimension.
+  bool are_blocks_of(at::IntArrayRef shape) const;
+
+  /// The shape of rank's piece of a tensor that otherwise has this shape.
+  std::vector<int64_t> shape_of(at::IntArrayRef like, int64_t rank) const;
+  std::vector<int64_t> whole_shape(at::IntArrayRef like) const;
+  /// A new tensor.
+  at::Tensor take(const at::Tensor& whole, int64_t rank) const;
+  /// Into `piece`, which has the piece's shape, and back.
+  void copy_out(const at::Tensor& whole, int64_t rank, const at::Tensor& piece) const;
+  void copy_in(const at::Tensor& whole, int64_t rank, const at::Tensor& piece) const;
+
+ private:
+  int64_t dim_;
+  int64_t size_;
+  bool even_;
+  std::vector<Runs> runs_;  // By rank.
+  std::vector<int64_t> sizes_;
+};
+
+}  // namespace tessera

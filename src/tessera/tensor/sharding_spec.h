@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "tessera/topology/box.h"
+
+namespace tessera {
+
+/// The runs of a flattened tensor that one rank holds, in the order in which it holds them.
+using FlatSpans = std::vector<Span>;
+
+/// Which runs of the flattened tensor each rank of a group holds.
+///
+/// Together the runs cover every element once: runs that overlap, leave holes or reach past the end
+/// are refused. A rank may hold several, in any order, or nothing.
+class ShardingSpec {
+ public:
+  /// `unsharded_flattened_offsets[r]` is what group rank r holds.
+  ShardingSpec(std::vector<int64_t> unsharded_shape,
+               std::vector<FlatSpans> unsharded_flattened_offsets);
+  /// One piece a rank, by the rule of chunk(): 5 elements over 4 ranks are 2, 2, 1, 0.
+  static ShardingSpec even(std::vector<int64_t> unsharded_shape, int64_t num_ranks);
+
+  const std::vector<int64_t>& unsharded_shape() const { return shape_; }
+  const std::vector<FlatSpans>& unsharded_flattened_offsets() const { return offsets_; }
+  /// The whole as one dimension.
+  std::vector<int64_t> unsharded_flattened_shape() const { return {numel_}; }
+  int64_t unsharded_numel() const { return numel_; }
+  int64_t num_ranks() const { return static_cast<int64_t>(offsets_.size()); }
+  /// How many elements each rank holds.
+  const std::vector<int64_t>& sharded_numels() const { return numels_; }
+  int64_t largest_shard() const;
+
+  friend bool operator==(const ShardingSpec&, const ShardingSpec&) = default;
+  /// "(2,3) as [0,2)+[4,6) | [2,4)".
+  friend std::ostream& operator<<(std::ostream& out, const ShardingSpec& spec);
+
+ private:
+  std::vector<int64_t> shape_;
+  std::vector<FlatSpans> offsets_;
+  int64_t numel_;
+  std::vector<int64_t> numels_;
+};
+
+}  // namespace tessera
