@@ -8,6 +8,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <optional>
+
 #include "tessera/base/check.h"
 
 namespace tessera {
@@ -41,14 +43,14 @@ void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Te
 class DeferredLinear : public autograd::Function<DeferredLinear> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const WeightGradients& deferred) {
     context->save_for_backward({x});
     // As saved variables they could not be found again: the parameters themselves are wanted.
     context->saved_data["weight"] = weight;
-    context->saved_data["bias"] = bias;
+    context->saved_data["bias"] = bias.value_or(at::Tensor());
     context->saved_data["queue"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(deferred));
-    return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+    return at::linear(x, weight, bias);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -73,14 +75,13 @@ bool is_leaf(const at::Tensor& parameter) {
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const WeightGradients* deferred) {
-  if (deferred == nullptr || !at::GradMode::is_enabled()) {
-    return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
-  }
+  const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
+  if (deferred == nullptr || !at::GradMode::is_enabled()) return at::linear(x, weight, given);
   TSR_CHECK(
       is_leaf(weight) && is_leaf(bias),
       "a deferred weight gradient is added to the weight itself, but the weight is the result "
       "of an operation; give the parameter, or do not defer");
-  return DeferredLinear::apply(x, weight, bias, *deferred);
+  return DeferredLinear::apply(x, weight, given, *deferred);
 }
 
 }  // namespace tessera

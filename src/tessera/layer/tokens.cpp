@@ -29,7 +29,7 @@ bool is_known(const at::Tensor& tokens, int64_t vocab_size) {
 void check_tokens(const at::Tensor& tokens, int64_t vocab_size) {
   TSR_CHECK(tokens.dim() == 2 && tokens.scalar_type() == at::kLong && tokens.numel() > 0,
             "tokens have shape ", tokens.sizes(), " and dtype ", tokens.scalar_type(),
-            "; give [batch, positions] of int64 (Long), none of them 0");
+            "; give [batch, positions] of int64 (Long), at least one");
   if (tokens.is_cpu() && !is_known(tokens, vocab_size)) refuse_unknown(tokens, vocab_size);
 }
 

@@ -162,6 +162,12 @@ LlamaPart checked_part(const LlamaConfig& config, const LlamaOptions& options) {
   return part;
 }
 
+// One tensor of a unit speaks for all of it: strategies fill and free units whole.
+void check_filled(const at::Tensor& tensor) {
+  if (!is_hollow(tensor)) return;
+  throw StateError("the Llama has no values yet; call load() or initialize() before it runs");
+}
+
 NamedParameters listed(const std::function<void(const EachParameter&)>& walk) {
   NamedParameters all;
   walk([&](const std::string& name, const at::Tensor& tensor) { all.push_back({name, tensor}); });
@@ -285,18 +291,22 @@ at::Tensor Llama::forward(const at::Tensor& input, const LlamaPass& pass) const 
 
 at::Tensor Llama::embed(const at::Tensor& tokens) const {
   TSR_CHECK(part().embedding, "this part has no embedding; it takes hidden states");
+  check_filled(state_->embedding);
   return tessera::embed(tokens, state_->embedding);
 }
 
 at::Tensor Llama::block(int64_t index, const at::Tensor& hidden, const LlamaPass& pass) const {
   TSR_CHECK(hidden.dim() == 3 && hidden.size(2) == config().hidden_size, "hidden states of shape ",
             hidden.sizes(), " came; blocks take [batch, positions, ", config().hidden_size, "]");
-  return state_->block(index)(hidden, state_->rotary_for(hidden), pass);
+  const Block& block = state_->block(index);
+  check_filled(block.attention.q.weight);
+  return block(hidden, state_->rotary_for(hidden), pass);
 }
 
 at::Tensor Llama::head(const at::Tensor& hidden, const LlamaPass& pass) const {
   TSR_CHECK(part().head, "this part has no head; it gives hidden states");
   const at::Tensor& weight = config().tie_word_embeddings ? state_->embedding : state_->own_head;
+  check_filled(weight);
   return linear((*state_->norm)(hidden), weight, {}, pass.deferred);
 }
 
@@ -343,8 +353,8 @@ void Llama::initialize(uint64_t seed) {
 }
 
 void Llama::load(const WeightFiles& files) {
-  check_names(files, Llama(config()).named_parameters(),
-              [&](std::string_view name) { return is_no_parameter(name, config()); });
+  check_weights(files, Llama(config()).named_parameters(),
+                [&](std::string_view name) { return is_no_parameter(name, config()); });
   state_->replace([&](const std::string& name, const at::Tensor& tensor) {
     return read_tensor(files, name, tensor);
   });
@@ -353,6 +363,8 @@ void Llama::load(const WeightFiles& files) {
 void Llama::save(const std::string& folder, int64_t shard_bytes) const {
   TSR_CHECK(part() == whole(config()), "a part of a Llama (blocks ", part().begin, " to ",
             part().end - 1, ") is no Hugging Face folder; save the whole");
+  if (is_hollow())
+    throw StateError("a Llama without values cannot be saved; call load() or initialize() first");
   write_tensors(named_parameters(), folder, shard_bytes);
   NewFile file(std::filesystem::path(folder) / "config.json");
   file.write(to_json(config(), config_name(dtype())));

@@ -81,7 +81,7 @@ class Llama {
   void to(at::ScalarType dtype);
   void to(at::Device device);
 
-  /// Whether the parameters have no memory yet.
+  /// Whether parameters have no memory; what reads them raises an error.
   bool is_hollow() const;
   /// Normal values with config().initializer_range, ones in norms, zeros in biases; functions of
   /// seed, name and index alone, so that each part gets what the whole would have there.

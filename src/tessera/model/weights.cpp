@@ -11,7 +11,6 @@
 
 #include "tessera/base/check.h"
 #include "tessera/format/weight_files.h"
-#include "tessera/layer/hollow.h"
 
 namespace tessera {
 namespace {
@@ -47,6 +46,14 @@ at::ScalarType dtype_of(const TensorSpec& spec) {
                          "; weights are read from F64, F32, BF16 or F16"));
 }
 
+void check_tensor(const TensorSpec& spec, const at::Tensor& parameter) {
+  dtype_of(spec);
+  if (at::IntArrayRef(spec.shape) == parameter.sizes()) return;
+  throw DataError(concat("'", spec.name, "' has shape ", shape_text(spec.shape),
+                         " in the weight files; the config asks for ",
+                         shape_text(parameter.sizes())));
+}
+
 // The bytes of a file may lie at any address; tensors want theirs aligned.
 bool is_aligned(const std::byte* data, size_t size) {
   return reinterpret_cast<uintptr_t>(data) % size == 0;
@@ -66,11 +73,11 @@ TensorSpec spec_of(const NamedParameter& parameter) {
 
 }  // namespace
 
-void check_names(const WeightFiles& files, const NamedParameters& parameters,
-                 const std::function<bool(std::string_view)>& passed_over) {
+void check_weights(const WeightFiles& files, const NamedParameters& parameters,
+                   const std::function<bool(std::string_view)>& passed_over) {
   std::vector<std::string> known;
   for (const NamedParameter& parameter : parameters) {
-    files.spec(parameter.name);  // Refuses what is missing.
+    check_tensor(files.spec(parameter.name), parameter.tensor);
     known.push_back(parameter.name);
   }
   std::ranges::sort(known);
@@ -84,10 +91,6 @@ void check_names(const WeightFiles& files, const NamedParameters& parameters,
 
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like) {
   const TensorSpec& spec = files.spec(name);
-  if (at::IntArrayRef(spec.shape) != like.sizes()) {
-    throw DataError(concat("'", name, "' has shape ", shape_text(spec.shape),
-                           " in the weight files; the config asks for ", shape_text(like.sizes())));
-  }
   const at::ScalarType dtype = dtype_of(spec);
   const std::span<const std::byte> bytes = files.bytes(name);
   const bool converted = dtype != like.scalar_type() || !like.is_cpu();
@@ -104,8 +107,6 @@ void write_tensors(const NamedParameters& parameters, const std::string& folder,
   std::vector<TensorSpec> specs;
   std::map<std::string, at::Tensor> tensors;
   for (const NamedParameter& parameter : parameters) {
-    TSR_CHECK(!is_hollow(parameter.tensor), "'", parameter.name,
-              "' has no values yet; load or initialize the model before it is saved");
     specs.push_back(spec_of(parameter));
     tensors[parameter.name] = parameter.tensor;
   }

@@ -14,13 +14,13 @@ namespace tessera {
 
 class WeightFiles;
 
-/// DataError where a parameter is not in the files, or where they hold something else that
-/// `passed_over` does not know either.
-void check_names(const WeightFiles& files, const NamedParameters& parameters,
-                 const std::function<bool(std::string_view)>& passed_over);
+/// DataError where a parameter is not in the files, has another shape or no floating-point dtype
+/// there, or where they hold something else that `passed_over` does not know either.
+void check_weights(const WeightFiles& files, const NamedParameters& parameters,
+                   const std::function<bool(std::string_view)>& passed_over);
 
-/// A copy of what the files hold under the name, with the dtype and on the device of `like`.
-/// DataError where it has another shape, or is no floating-point tensor.
+/// A copy of what the checked files hold under the name, with the dtype and on the device of
+/// `like`.
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like);
 
 /// Writes the parameters into a folder, which is made where it is not there.
