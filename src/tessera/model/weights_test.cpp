@@ -4,7 +4,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
@@ -79,13 +81,17 @@ TEST(Weights, ComeBackFromManyFiles) {
 }
 
 TEST(Weights, AreConvertedToTheModelsDtype) {
-  const TemporaryFolder folder;
-  filled({.dtype = at::kBFloat16}).save(folder.path());
-  Llama loaded(small(), {.dtype = at::kDouble});
-  loaded.load(WeightFiles(folder.path()));
-  Llama expected = filled({.dtype = at::kBFloat16});
-  expected.to(at::kDouble);
-  expect_equal(loaded, expected);
+  const std::array<std::pair<at::ScalarType, at::ScalarType>, 3> cases{
+      {{at::kBFloat16, at::kDouble}, {at::kFloat, at::kBFloat16}, {at::kHalf, at::kFloat}}};
+  for (const auto& [stored, wanted] : cases) {
+    const TemporaryFolder folder;
+    filled({.dtype = stored}).save(folder.path());
+    Llama loaded(small(), {.dtype = wanted});
+    loaded.load(WeightFiles(folder.path()));
+    Llama expected = filled({.dtype = stored});
+    expected.to(wanted);
+    expect_equal(loaded, expected);
+  }
 }
 
 TEST(Weights, APartTakesItsOwn) {
