@@ -1,6 +1,8 @@
 #include "tessera/format/llama_config.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/format/internal/json_field.h"
@@ -8,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 40;  // Products of two sizes stay far below 2^63.
+constexpr int64_t kLargest = int64_t{1} << 31;  // Products of two sizes stay below 2^63.
 
 // Where a field is missing or null, what stands in `value` stays.
 void read(const JsonField& root, std::string_view key, int64_t& value) {
@@ -62,9 +64,24 @@ void read_rope(const JsonField& root, LlamaConfig& config) {
   }
 }
 
+void check_sizes(const LlamaConfig& config) {
+  const std::array<std::pair<const char*, int64_t>, 7> sizes{
+      {{"vocab_size", config.vocab_size},
+       {"hidden_size", config.hidden_size},
+       {"intermediate_size", config.intermediate_size},
+       {"num_hidden_layers", config.num_hidden_layers},
+       {"num_attention_heads", config.num_attention_heads},
+       {"num_key_value_heads", config.num_key_value_heads},
+       {"head_dim", config.head_dim}}};
+  for (const auto& [name, size] : sizes) {
+    TSR_CHECK(size > 0 && size <= kLargest, name, "=", size, "; sizes go from 1 to 2^31");
+  }
+}
+
 }  // namespace
 
 void check(const LlamaConfig& config) {
+  check_sizes(config);
   TSR_CHECK(config.num_attention_heads % config.num_key_value_heads == 0,
             "num_attention_heads=", config.num_attention_heads,
             " is no multiple of num_key_value_heads=", config.num_key_value_heads,

@@ -77,5 +77,14 @@ TEST(LlamaConfig, WhatWouldTrainToSomethingElseIsRefused) {
   EXPECT_NE(refusal("[]").find("object"), std::string::npos);
 }
 
+TEST(LlamaConfig, OfNoSizeIsRefused) {
+  const auto refusal_of = [](LlamaConfig config) {
+    return testkit::message_of<ConfigError>([&] { check(config); });
+  };
+  EXPECT_EQ(refusal_of({.hidden_size = 0}), "hidden_size=0; sizes go from 1 to 2^31");
+  EXPECT_EQ(refusal_of({.num_key_value_heads = -1}),
+            "num_key_value_heads=-1; sizes go from 1 to 2^31");
+}
+
 }  // namespace
 }  // namespace tessera

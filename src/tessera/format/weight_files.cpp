@@ -11,9 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSingle = "model.safetensors";
-constexpr std::string_view kIndex = "model.safetensors.index.json";
-
 std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
@@ -41,14 +38,14 @@ std::string weight_index_json(const WeightMap& map, int64_t total_bytes) {
 }
 
 WeightFiles::WeightFiles(const std::string& folder) : folder_(folder) {
-  const std::string index = fs::path(folder) / kIndex;
-  const std::string single = fs::path(folder) / kSingle;
+  const std::string index = fs::path(folder) / kWeightIndex;
+  const std::string single = fs::path(folder) / kWeightFile;
   if (fs::exists(index)) {
     open_shards(folder, index);
   } else if (fs::exists(single)) {
     open_single(single);
   } else {
-    throw DataError(concat(folder, " holds neither ", kSingle, " nor ", kIndex,
+    throw DataError(concat(folder, " holds neither ", kWeightFile, " nor ", kWeightIndex,
                            "; is it a Hugging Face folder with safetensors weights?"));
   }
 }

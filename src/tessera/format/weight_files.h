@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -8,6 +9,10 @@
 #include "tessera/format/safetensors.h"
 
 namespace tessera {
+
+/// What the files of a Hugging Face folder are called.
+inline constexpr std::string_view kWeightFile = "model.safetensors";
+inline constexpr std::string_view kWeightIndex = "model.safetensors.index.json";
 
 /// The weights of a Hugging Face folder: model.safetensors, or the files among which
 /// model.safetensors.index.json shares them out. Where a tensor lies is what the index says, not
@@ -45,5 +50,13 @@ class WeightFiles {
 using WeightMap = std::map<std::string, std::string>;
 WeightMap parse_weight_index(std::string_view text, std::string_view origin);
 std::string weight_index_json(const WeightMap& map, int64_t total_bytes);
+
+/// Writes the weights of a Hugging Face folder, which is made where it is not there: one file, or
+/// where they have more than `shard_bytes` several with an index, tensors in the given order.
+/// `write` gives a file the bytes of one tensor. ConfigError where the folder holds weights
+/// already: they stay as they are.
+void write_weight_files(const std::string& folder, const std::vector<TensorSpec>& tensors,
+                        int64_t shard_bytes,
+                        const std::function<void(const TensorSpec&, SafetensorsWriter&)>& write);
 
 }  // namespace tessera

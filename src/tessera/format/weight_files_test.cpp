@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tests/testkit/temporary_folder.h"
@@ -72,6 +74,67 @@ TEST(WeightFiles, AnIndexStaysInItsFolder) {
                  DataError)
         << file;
   }
+}
+
+const std::vector<TensorSpec> kThree{
+    {"a", DType::kU8, {2}}, {"b", DType::kU8, {3}}, {"c", DType::kU8, {1}}};
+
+void write_name(const TensorSpec& spec, SafetensorsWriter& file) {
+  const std::string bytes(static_cast<size_t>(spec.shape[0]), spec.name[0]);
+  file.write(std::as_bytes(std::span(bytes)));
+}
+
+TEST(WriteWeightFiles, ATensorThatDoesNotFitOpensTheNextFile) {
+  const TemporaryFolder folder;
+  const std::string made = folder.path("not/there/yet");
+  write_weight_files(made, kThree, 4, write_name);
+  const WeightFiles files(made);
+  EXPECT_EQ(files.files().size(), 2U);
+  EXPECT_EQ(files.names(), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(value(files, "c"), 'c');
+  EXPECT_TRUE(std::filesystem::exists(made + "/model-00002-of-00002.safetensors"));
+}
+
+TEST(WriteWeightFiles, WhatFitsIsOneFileWithoutIndex) {
+  const TemporaryFolder folder;
+  write_weight_files(folder.path(), kThree, 6, write_name);
+  EXPECT_TRUE(std::filesystem::exists(folder.path(kWeightFile)));
+  EXPECT_FALSE(std::filesystem::exists(folder.path(kWeightIndex)));
+  EXPECT_EQ(WeightFiles(folder.path()).files()[0].metadata(), (Metadata{{"format", "pt"}}));
+}
+
+// A tensor larger than a file has one of its own.
+TEST(WriteWeightFiles, FilesMayBeSmallerThanTheirTensors) {
+  const TemporaryFolder folder;
+  write_weight_files(folder.path(), kThree, 1, write_name);
+  EXPECT_EQ(WeightFiles(folder.path()).files().size(), 3U);
+}
+
+TEST(WriteWeightFiles, FailureLeavesNoFolderThatLooksWhole) {
+  const TemporaryFolder folder;
+  const auto fails = [](const TensorSpec& spec, SafetensorsWriter& file) {
+    if (spec.name == "c") throw DataError("the disk is full");
+    write_name(spec, file);
+  };
+  EXPECT_THROW(write_weight_files(folder.path(), kThree, 4, fails), DataError);
+  EXPECT_THROW(WeightFiles{folder.path()}, DataError);
+}
+
+TEST(WriteWeightFiles, WeightsThatAreThereStay) {
+  const TemporaryFolder folder;
+  write_weight_files(folder.path(), kThree, 4, write_name);
+  EXPECT_EQ(message_of<ConfigError>([&] { write_weight_files(folder.path(), {}, 4, write_name); }),
+            folder.path() +
+                " holds weights already (model.safetensors.index.json); choose another "
+                "folder or remove them");
+  EXPECT_EQ(WeightFiles(folder.path()).names().size(), 3U);
+}
+
+TEST(WriteWeightFiles, AFolderThatCannotBeMadeIsNamed) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("taken", "");
+  EXPECT_EQ(message_of<DataError>([&] { write_weight_files(file + "/x", kThree, 4, write_name); }),
+            "cannot make folder " + file + "/x: Not a directory");
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#include "tessera/format/llama_size.h"
+
+#include <array>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kWhat = "the size of the Llama";
+
+int64_t product(int64_t a, int64_t b) {
+  return checked_multiply(a, b, kWhat);
+}
+
+int64_t sum(std::initializer_list<int64_t> terms) {
+  int64_t total = 0;
+  for (const int64_t term : terms) total = checked_add(total, term, kWhat);
+  return total;
+}
+
+// Outputs of q, of k or v.
+int64_t query_size(const LlamaConfig& config) {
+  return product(config.num_attention_heads, config.head_dim);
+}
+
+int64_t key_size(const LlamaConfig& config) {
+  return product(config.num_key_value_heads, config.head_dim);
+}
+
+// The elements of the matrices of a block.
+int64_t block_matrices(const LlamaConfig& config) {
+  const int64_t attention = product(2, sum({query_size(config), key_size(config)}));
+  const int64_t mlp = product(3, config.intermediate_size);
+  return product(config.hidden_size, sum({attention, mlp}));
+}
+
+int64_t block_vectors(const LlamaConfig& config) {
+  const int64_t norms = product(2, config.hidden_size);
+  const int64_t attention =
+      sum({query_size(config), product(2, key_size(config)), config.hidden_size});
+  const int64_t mlp = sum({product(2, config.intermediate_size), config.hidden_size});
+  return sum({norms, config.attention_bias ? attention : 0, config.mlp_bias ? mlp : 0});
+}
+
+int64_t vocabulary_matrix(const LlamaConfig& config) {
+  return product(config.vocab_size, config.hidden_size);
+}
+
+}  // namespace
+
+int64_t parameter_count(const LlamaConfig& config) {
+  const int64_t block = sum({block_matrices(config), block_vectors(config)});
+  const int64_t vocabulary = product(config.tie_word_embeddings ? 1 : 2, vocabulary_matrix(config));
+  return sum({product(config.num_hidden_layers, block), vocabulary, config.hidden_size});
+}
+
+int64_t flops_per_token(const LlamaConfig& config, int64_t positions) {
+  TSR_CHECK(positions > 0, "positions=", positions, "; texts have at least one token");
+  // Queries times keys, and weights times values.
+  const int64_t attention = product(2, product(query_size(config), positions));
+  const int64_t block = sum({block_matrices(config), attention});
+  const int64_t forward =
+      sum({product(config.num_hidden_layers, block), vocabulary_matrix(config)});
+  return product(6, forward);  // A multiplication and an addition, three times.
+}
+
+}  // namespace tessera

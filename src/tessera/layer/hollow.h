@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace tessera {
+
+/// A tensor with a shape and without memory: what reads it raises an error. It gets its memory by
+/// set_data or by a storage of its size; until then a model of any size costs nothing.
+at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options);
+
+/// Whether it has elements but no memory.
+bool is_hollow(const at::Tensor& tensor);
+
+}  // namespace tessera

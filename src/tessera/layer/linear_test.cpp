@@ -1,0 +1,119 @@
+#include "tessera/layer/linear.h"
+
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+at::Tensor leaf(at::IntArrayRef shape) {
+  return at::rand(shape, at::kDouble).sub(0.5).requires_grad_();
+}
+
+double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return a.sub(b).abs().max().item<double>();
+}
+
+struct Net {
+  at::Tensor x = leaf({2, 3, 5});
+  at::Tensor first = leaf({7, 5});
+  at::Tensor first_bias = leaf({7});
+  at::Tensor second = leaf({4, 7});
+
+  at::Tensor loss(const WeightGradients* deferred) const {
+    const at::Tensor hidden = linear(x, first, first_bias, deferred).tanh();
+    return linear(hidden, second, {}, deferred).square().sum();
+  }
+  std::vector<at::Tensor> parameters() const { return {first, first_bias, second}; }
+};
+
+std::vector<at::Tensor> taken_gradients(const Net& net) {
+  std::vector<at::Tensor> gradients{net.x.grad()};
+  net.x.mutable_grad().reset();
+  for (const at::Tensor& parameter : net.parameters()) {
+    gradients.push_back(parameter.grad());
+    parameter.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+TEST(DeferredLinear, EqualsPlainBackwardOverTwoMicrobatches) {
+  const Net net;
+  for (int i = 0; i < 2; ++i) net.loss(nullptr).backward();
+  const std::vector<at::Tensor> plain = taken_gradients(net);
+  std::array<WeightGradients, 2> later;
+  for (const WeightGradients& queue : later) net.loss(&queue).backward();
+  for (const WeightGradients& queue : later) queue.run();
+  const std::vector<at::Tensor> deferred = taken_gradients(net);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_LT(largest_difference(plain[i], deferred[i]), 1e-12) << i;
+  }
+}
+
+TEST(DeferredLinear, InputGradientComesAtOnceAndWeightsLater) {
+  const Net net;
+  const WeightGradients later;
+  net.loss(&later).backward();
+  EXPECT_TRUE(net.x.grad().defined());
+  for (const at::Tensor& parameter : net.parameters()) EXPECT_FALSE(parameter.grad().defined());
+  EXPECT_EQ(later.size(), 2U);
+  later.run();
+  for (const at::Tensor& parameter : net.parameters()) EXPECT_TRUE(parameter.grad().defined());
+  EXPECT_TRUE(later.empty());
+}
+
+// The first layer of a model has an input that wants no gradient.
+TEST(DeferredLinear, WeightsLearnWhereTheInputDoesNot) {
+  const at::Tensor x = at::rand({3, 5}, at::kDouble);
+  const at::Tensor weight = leaf({2, 5});
+  const WeightGradients later;
+  linear(x, weight, {}, &later).sum().backward();
+  later.run();
+  const at::Tensor expected = x.sum(0).expand({2, 5});
+  EXPECT_LT(largest_difference(weight.grad(), expected), 1e-12);
+}
+
+struct CountHook : torch::autograd::PostAccumulateGradHook {
+  explicit CountHook(int& count) : count_(count) {}
+  void operator()(const torch::autograd::Variable& tensor) override {
+    if (tensor.grad().defined()) ++count_;
+  }
+  int& count_;
+};
+
+TEST(DeferredLinear, RunsTheHooksOfTheWeight) {
+  const at::Tensor weight = leaf({2, 5});
+  int count = 0;
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
+  const WeightGradients later;
+  linear(at::rand({3, 5}, at::kDouble), weight, {}, &later).sum().backward();
+  EXPECT_EQ(count, 0);
+  later.run();
+  EXPECT_EQ(count, 1);
+}
+
+TEST(DeferredLinear, HoldsNothingWithoutGradients) {
+  const Net net;
+  const WeightGradients later;
+  {
+    const at::NoGradGuard no_grad;
+    net.loss(&later);
+  }
+  EXPECT_TRUE(later.empty());
+}
+
+TEST(DeferredLinear, RefusesAWeightThatIsNoParameter) {
+  const WeightGradients later;
+  EXPECT_THROW(linear(leaf({3, 5}), leaf({2, 5}).mul(2), {}, &later), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera
