@@ -1,5 +1,6 @@
 #include "tessera/layer/linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function_hook.h>
