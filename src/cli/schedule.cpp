@@ -104,8 +104,9 @@ ScheduleView view_of(SearchResult found) {
 
 ScheduleView view_of_kind(const std::string& word, const ScheduleFlags& flags) {
   const ScheduleKind kind = parse_schedule_kind(word);
-  // Among several kinds, those of one stage a rank have one.
-  const bool one = is_single_stage(kind) && flags.kinds().size() > 1;
+  // Among several tables, those of kinds with one stage a rank have one; auto has what is asked.
+  const bool among_others = flags.kinds().size() > 1 || flags.csv_in;
+  const bool one = is_single_stage(kind) && kind != ScheduleKind::kAuto && among_others;
   const int64_t stages = one ? 1 : flags.stages_per_rank.value_or(default_stages_per_rank(kind));
   const ScheduleConfig config{.kind = kind,
                               .pp = *flags.pp,
@@ -142,6 +143,9 @@ std::vector<ScheduleView> views_of(ScheduleFlags flags) {
     flags.microbatches = 8;
   }
   if (flags.csv_in) {
+    TSR_CHECK(!flags.kinds().empty() || (!flags.stages_per_rank && !flags.memory_limit),
+              flags.memory_limit ? "--memory-limit" : "--stages-per-rank",
+              " is for kinds; a table of your own is what it is. Leave it out, or add --compare");
     Schedule table = read_table(*flags.csv_in);
     adopt_sizes(flags, table);
     const Costs costs = costs_of(flags, table.num_stages() / table.pp());

@@ -69,7 +69,8 @@ at::Tensor source_local(const Json& test_case, const DeviceMesh& mesh, const Pla
 Json values_of(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.detach().contiguous();
   const double* const data = flat.const_data_ptr<double>();
-  return {{"shape", tensor.sizes().vec()}, {"values", Json(Shape(data, data + flat.numel()))}};
+  return {{"shape", tensor.sizes().vec()},
+          {"values", Json(std::vector<double>(data, data + flat.numel()))}};
 }
 
 Outcome check(const Json& test_case) {

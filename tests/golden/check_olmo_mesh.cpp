@@ -59,10 +59,10 @@ int64_t number_in(Json& lists, const Json& list) {
 
 // What one rank sees of a sub-mesh, added to what those before it saw.
 void add_sub_mesh(Json& answer, const Json& seen) {
-  if (seen == refusal()) {
-    answer = refusal();
-    return;
-  }
+  const bool refused = seen == refusal();
+  if (refused && answer.is_null()) answer = refusal();
+  if (refused != (answer == refusal())) answer = "refused on some ranks alone";
+  if (refused || answer.is_string()) return;
   if (answer.is_null()) {
     answer = seen.at("description");
     answer.update({{"meshes", Json::array()}, {"mesh_of_rank", Json::array()}});
@@ -100,9 +100,10 @@ void add_rank(Json& answer, const Json& test_case, const DeviceMesh& mesh) {
   add_process_group(answer["get_dp_process_group"], olmo::get_dp_process_group(mesh));
 }
 
-// What all ranks see together; the refusal where one of them refuses, and then nothing is left.
+// What all ranks see together; the refusal where all refuse, and then nothing is left.
 Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) {
   Json answer;
+  int64_t refusals = 0;
   for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
     const Surroundings surroundings(test_case.at("env"));
     World::make_current(World::fake({rank}, test_case.at("world_size")));
@@ -112,9 +113,11 @@ Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) 
       return "built";
     });
     if (refused != refusal()) continue;
-    return olmo::get_world_mesh() ? Json("refused, but a world mesh is registered") : refusal();
+    ++refusals;
+    if (olmo::get_world_mesh()) return "refused, but a world mesh is registered";
   }
-  return answer;
+  if (refusals == 0) return answer;
+  return refusals == test_case.at("world_size") ? refusal() : "refused on some ranks alone";
 }
 
 // Sub-meshes that the peer means to give and cannot reach, where cp has been flattened away. What

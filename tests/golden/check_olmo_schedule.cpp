@@ -1,7 +1,7 @@
 // olmo_schedule: what OLMo-core's PipelineSchedule executes, in which order.
 #include <algorithm>
 
-#include "tessera/base/text.h"
+#include "tessera/base/check.h"
 #include "tessera/schedule/generate.h"
 #include "tessera/schedule/lower.h"
 #include "tessera/schedule/verify.h"
@@ -14,11 +14,13 @@ namespace {
 // The peer takes as many microbatches as ranks where it is given none.
 ScheduleConfig config_of(const Json& test_case) {
   const int64_t pp = test_case.at("degree");
+  const int64_t num_stages = test_case.at("num_stages");
+  TSR_CHECK(pp > 0 && num_stages % pp == 0, num_stages, " stages on ", pp, " ranks");
   const Json& microbatches = test_case.at("num_microbatches");
   return {.kind = parse_schedule_kind(test_case.at("schedule").get<std::string>()),
           .pp = pp,
           .microbatches = microbatches.is_null() ? pp : microbatches.get<int64_t>(),
-          .stages_per_rank = test_case.at("num_stages").get<int64_t>() / pp};
+          .stages_per_rank = num_stages / pp};
 }
 
 // Compute in order, and the final scaling of a stage's gradients as "<stage>G".

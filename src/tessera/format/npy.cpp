@@ -129,6 +129,7 @@ class Reader {
     while (!take(')')) {
       shape.push_back(size());
       if (!take(',')) {
+        if (shape.size() == 1) refuse("',', without which (5) is a number in Python");
         expect(')');
         break;
       }

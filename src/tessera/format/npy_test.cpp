@@ -67,6 +67,7 @@ TEST(Npy, WhatIsNoArrayOfPlainNumbersIsRefused) {
         "{'descr':'<u2','fortran_order':False,'shape':()} x",
         "{'descr':'<u2','fortran_order':Maybe,'shape':()}",
         "{'descr':'<u2','fortran_order':False,'shape':(-1,)}",
+        "{'descr':'<u2','fortran_order':False,'shape':(1)}",
         "{'descr':'<u2','fortran_order':False,'shape':(1"}) {
     EXPECT_NE(refusal(npy(header, 2)).find("expected"), std::string::npos) << header;
   }

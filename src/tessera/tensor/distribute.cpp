@@ -86,7 +86,8 @@ DTensor distribute_tensor(const at::Tensor& tensor, const DeviceMesh& mesh,
   const std::exception_ptr error = error_of([&] {
     TSR_CHECK(tensor.defined(), "distribute_tensor got an undefined tensor; give one with data");
     given = concat("a tensor (", join(tensor.sizes(), ","), ") of ", tensor.dtype(), " placed as ",
-                   to_string(placements));
+                   to_string(placements), " from ",
+                   options.src_data_rank ? concat("rank ", options.src_data_rank->value) : "each");
     normal = checked_placements(placements, tensor.dim(), mesh.ndim());
     check_source(mesh, options.src_data_rank);
   });

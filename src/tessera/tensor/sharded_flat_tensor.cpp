@@ -101,7 +101,10 @@ ShardingSpec agreed_spec(const at::Tensor& tensor, const Group& group,
   std::optional<ShardingSpec> spec;
   const std::exception_ptr error = error_of([&] { spec = checked_spec(tensor, group, options); });
   check_alike({&group, 1}, "shard",
-              spec ? concat("a tensor of ", tensor.dtype(), " by ", *spec) : "", error);
+              spec ? concat(tensor.is_meta() ? "a meta tensor of " : "a tensor of ", tensor.dtype(),
+                            " by ", *spec)
+                   : "",
+              error);
   return *spec;
 }
 
