@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/dialect/megatron/parallel_state.h"
-#include "tests/ranks/megatron_ranks.h"
+#include "tests/ranks/fresh_world.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera::megatron {

@@ -6,7 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
-#include "tests/ranks/megatron_ranks.h"
+#include "tests/ranks/fresh_world.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera::nemo {

@@ -12,7 +12,7 @@
 #include "tessera/base/error.h"
 #include "tessera/plan/olmo.h"
 #include "tessera/plan/olmo_json.h"
-#include "tests/ranks/megatron_ranks.h"
+#include "tests/ranks/fresh_world.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera::olmo {

@@ -11,7 +11,7 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/dialect/megatron/memory_buffer.h"
-#include "tests/ranks/megatron_ranks.h"
+#include "tests/ranks/fresh_world.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera::megatron {

@@ -11,7 +11,7 @@
 #include "tessera/comm/world.h"
 #include "tessera/plan/plan.h"
 
-/// What the tests of Megatron's groups on real ranks have in common.
+/// What the tests of the dialects' groups on real ranks have in common.
 namespace tessera::testkit {
 
 /// A world of its own, current while the body runs: it begins without communicators.
