@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tessera/model/parameter.h"
+#include "tessera/layer/parameter.h"
 
 namespace tessera {
 
