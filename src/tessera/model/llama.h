@@ -9,7 +9,7 @@
 
 #include "tessera/format/llama_config.h"
 #include "tessera/layer/weight_gradients.h"
-#include "tessera/model/parameter.h"
+#include "tessera/layer/parameter.h"
 
 namespace tessera {
 

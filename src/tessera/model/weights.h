@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/model/parameter.h"
+#include "tessera/layer/parameter.h"
 
 /// Parameters from and to Hugging Face folders, whatever the model.
 namespace tessera {
