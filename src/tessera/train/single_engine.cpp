@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <utility>
+#include <vector>
 
 #include "tessera/base/check.h"
 #include "tessera/optim/clip.h"
@@ -18,12 +19,12 @@ at::Tensor sum_of_slices(const LossFunction& loss, const at::Tensor& inputs,
   const int64_t rows = inputs.size(0);
   TSR_CHECK(slices <= rows, "a batch of ", rows, " rows cannot be cut into ", slices,
             " slices; accumulate at most ", rows);
+  const std::vector<at::Tensor> input = inputs.tensor_split(slices);
+  const std::vector<at::Tensor> target = targets.tensor_split(slices);
   at::Tensor sum;
-  for (int64_t i = 0; i < slices; ++i) {
-    const int64_t begin = rows * i / slices;
-    const int64_t size = rows * (i + 1) / slices - begin;
-    const double share = static_cast<double>(size) / static_cast<double>(rows);
-    const at::Tensor part = loss(inputs.narrow(0, begin, size), targets.narrow(0, begin, size)) * share;
+  for (size_t i = 0; i < input.size(); ++i) {
+    const double share = static_cast<double>(input[i].size(0)) / static_cast<double>(rows);
+    const at::Tensor part = loss(input[i], target[i]) * share;
     use(part);
     sum = sum.defined() ? sum + part.detach() : part.detach();
   }
