@@ -41,6 +41,9 @@ struct LearningRate {
   friend bool operator==(const LearningRate&, const LearningRate&) = default;
 };
 
+/// Refuses by a ConfigError what is no number from 0.
+void check_learning_rate(double rate);
+
 /// Refuses by a ConfigError what does not fit: rates that are no numbers from 0, `final` above
 /// `peak`, more steps of warm-up and decay than the run has, members that the kind does not use.
 void check(const LearningRate& rate);
