@@ -318,7 +318,11 @@ void agree(bool ok, const Group& group, std::string_view what) {
 
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check) {
-  if (world.size() == 1 || world.backend() == Backend::kFake) return check();
+  check_together(world.group(), what, check);
+}
+
+void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {
+  if (group.size() == 1 || group.backend() == Backend::kFake) return check();
   std::exception_ptr error;
   try {
     check();
@@ -326,7 +330,7 @@ void check_together(const WorldHandle& world, std::string_view what,
     error = std::current_exception();
   }
   try {
-    agree(error == nullptr, world.group(), what);
+    agree(error == nullptr, group, what);
   } catch (const ConfigError&) {
     if (!error) throw;
   }
