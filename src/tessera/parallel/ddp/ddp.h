@@ -13,8 +13,6 @@
 
 namespace tessera {
 
-class DdpReducer;
-
 struct DdpOptions {
   /// Gradients travel in buckets of about this size: small ones start early, large ones cost less.
   int64_t bucket_bytes = int64_t{25} << 20;
@@ -54,8 +52,11 @@ DdpTensors ddp_tensors(const Module& module) {
 /// another reduce_dtype are tensors of their own.
 ///
 /// Every reduction is **collective**: all ranks of the group do the same passes in the same order.
-/// For one backward pass at a time, and not for one that is itself to be differentiated.
+/// For one backward pass at a time, and not for one that is itself to be differentiated. In a group
+/// of one rank, and in a fake world, nothing is done.
 class Ddp {
+  struct State;
+
  public:
   /// **Collective.** Compares names, shapes and dtypes on all ranks, then takes rank 0's values of
   /// parameters and buffers. Where the ranks differ, all throw the same ConfigError, which says who
@@ -69,13 +70,13 @@ class Ddp {
   /// up what has come together.
   class [[nodiscard]] NoSync {
    public:
-    explicit NoSync(std::shared_ptr<DdpReducer> reducer);
+    explicit NoSync(std::shared_ptr<State> state);
     NoSync(NoSync&&) noexcept = default;
     NoSync& operator=(NoSync&&) = delete;
     ~NoSync();
 
    private:
-    std::shared_ptr<DdpReducer> reducer_;
+    std::shared_ptr<State> state_;
   };
   NoSync no_sync() const;
 
@@ -101,7 +102,7 @@ class Ddp {
   std::vector<std::vector<std::string>> buckets() const;
 
  private:
-  std::shared_ptr<DdpReducer> reducer_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace tessera
