@@ -200,7 +200,8 @@ TEST(ParallelEngine, StagesAreWrittenAsOneModel) {
 TEST(ParallelEngine, RefusesABatchThatLeavesReplicasWithout) {
   run_ranks(2, [](World& world) {
     const Case c{.dp = 2, .microbatches = 1, .batch = 1};
-    RANK_EXPECT(testkit::throws<ConfigError>("too small for 2 replicas", [&] { check_case(world, c); }));
+    const std::string message = testkit::message_of<ConfigError>([&] { check_case(world, c); });
+    RANK_EXPECT(message.find("too small for 2 replicas") != std::string::npos) << message;
   });
 }
 
