@@ -17,13 +17,6 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char* kFooter =
-    "Without flags a small Llama learns to write this project's own sources, in some two minutes.\n"
-    "Every key of docs/configuration.md can be given as --section.key=value, e.g. "
-    "--optim.lr=1e-3,\n"
-    "or in a file (--config FILE); --print-config shows them all.\n"
-    "Where RANK is set this process is that rank of a job that somebody else has started.\n";
-
 // The ranks are this program again, each with its place in its variables.
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
   LaunchOptions options{.nproc = config.parallel.nproc};
@@ -47,11 +40,15 @@ std::string command_of(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int run_train(const std::vector<std::string>& arguments) {
-  CLI::App app("Trains a Llama: from initial values or a Hugging Face folder, on texts or tokens.",
-               "tessera train");
+  CLI::App app(
+      "Trains a Llama from initial values or from a Hugging Face folder, on texts or tokens. "
+      "Without "
+      "flags a small one learns to write this project's own sources, in some two minutes. Where "
+      "RANK "
+      "is set this process is that rank of a job that somebody else has started.",
+      "tessera train");
   TrainFlags flags;
   add_train_flags(app, flags);
-  app.footer(kFooter);
   if (const auto done = parse(app, arguments)) return *done;
   const TrainConfig config = flags.config();
   if (flags.print_config) {

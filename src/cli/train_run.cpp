@@ -4,13 +4,16 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 #include <sstream>
+#include <vector>
 
 #include "cli/parse.h"
 #include "cli/terminal.h"

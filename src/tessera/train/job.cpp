@@ -58,12 +58,21 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim,
 LearningRate learning_rate_of(const OptimSection& optim, int64_t steps) {
   const LearningRateKind kind = parse_learning_rate_kind(optim.schedule);
   const bool falls = kind != LearningRateKind::kConstant;
-  return {.kind = kind,
-          .peak = optim.lr,
-          .final = falls ? optim.final * optim.lr : 0,
-          .warmup = optim.warmup,
-          .steps = steps,
-          .decay = optim.decay};
+  const LearningRate rate{.kind = kind,
+                          .peak = optim.lr,
+                          .final = falls ? optim.final * optim.lr : 0,
+                          .warmup = optim.warmup,
+                          .steps = steps,
+                          .decay = optim.decay};
+  check(rate);
+  return rate;
+}
+
+TrainerOptions trainer_options(const TrainConfig& config) {
+  return {.steps = config.train.steps,
+          .learning_rate = learning_rate_of(config.optim, config.train.steps),
+          .clip = config.optim.clip,
+          .validate_every = config.train.validate_every};
 }
 
 BatchOptions batch_options(const DataSection& data) {
@@ -105,15 +114,12 @@ std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& confi
 }  // namespace
 
 TrainJob make_job(const TrainConfig& config) {
+  const TrainerOptions options = trainer_options(config);
   if (config.train.threads > 0) at::set_num_threads(static_cast<int>(config.train.threads));
   auto [batches, validation] = make_batches(config);
   std::shared_ptr<Llama> model = make_model(config);
   std::unique_ptr<Engine> engine = make_engine(config, model);
   std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, engine->parameters());
-  const TrainerOptions options{.steps = config.train.steps,
-                               .learning_rate = learning_rate_of(config.optim, config.train.steps),
-                               .clip = config.optim.clip,
-                               .validate_every = config.train.validate_every};
   return {std::move(model),
           std::move(batches),
           std::move(validation),
