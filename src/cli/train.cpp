@@ -1,6 +1,7 @@
 // `tessera train`: trains a Llama and leaves a folder with all that came of it.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -22,6 +23,11 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  // A new folder is chosen once, here.
+  const auto names_folder = [](const std::string& word) { return word.starts_with("--run.dir"); };
+  if (std::ranges::none_of(arguments, names_folder)) {
+    options.command.push_back("--run.dir=" + config.run.dir);
+  }
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
