@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -21,15 +22,15 @@ using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::v
 
 /// One key: all that reading, overriding, printing, help and documents know of it.
 struct ConfigField {
-  std::string_view section;
-  std::string_view key;
-  ConfigTarget (*target)(TrainConfig&);
-  std::string_view help;
+  std::string_view section{};
+  std::string_view key{};
+  ConfigTarget (*target)(TrainConfig&) = nullptr;
+  std::string_view help{};
   std::string_view flag{};      // Its short form on the command line,
   std::string_view off_flag{};  // and the one that switches it off: false or 0.
-  double least = -std::numeric_limits<double>::infinity();  // Numbers go from here
-  double most = std::numeric_limits<double>::infinity();    // to here.
-  std::vector<std::string> (*choices)() = nullptr;          // Texts are one of these.
+  double least = std::numeric_limits<double>::lowest();  // Numbers go from here
+  double most = std::numeric_limits<double>::max();      // to here.
+  std::vector<std::string> (*choices)() = nullptr;       // Texts are one of these.
   std::string_view otherwise{};  // What decides where the key is not given, if it is no constant.
 
   /// "optim.lr".
@@ -39,13 +40,19 @@ struct ConfigField {
 /// Every key, section by section, in the order of TrainConfig's members.
 std::span<const ConfigField> config_fields();
 
-/// "text", "number", "list of texts" …: what a key takes, for people.
+/// The field of "optim.lr"; it must exist.
+const ConfigField& config_field(std::string_view name);
+
+/// What a key takes, for people: "a number from 0", "adamw or sgd", "a list of texts".
 std::string type_name(const ConfigField& field);
 
-/// The value of a key, or a value given as text on a command line (a list's parts stand between
-/// commas). ConfigError where the text is no such value.
+/// The value of a key; and a value that a command line gives as text (a list has commas between its
+/// parts). ConfigError where the text is no such value.
 ConfigValue value_of(const ConfigField& field, const TrainConfig& config);
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
+
+/// ConfigError where the value is not of the field's type, range or choices.
+void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config);
 
 /// As TOML writes it: "a", 1.0, [1.0, 2.0].
 std::string to_toml(const ConfigValue& value);

@@ -38,9 +38,12 @@ StepMetrics metrics_of(const Json& object) {
 }  // namespace
 
 std::string to_json(const StepMetrics& metrics) {
-  Json object{{"step", metrics.step}, {"loss", metrics.loss},
-              {"grad_norm", metrics.grad_norm}, {"lr", metrics.lr},
-              {"ms", metrics.ms}, {"tokens_per_s", metrics.tokens_per_s},
+  Json object{{"step", metrics.step},
+              {"loss", metrics.loss},
+              {"grad_norm", metrics.grad_norm},
+              {"lr", metrics.lr},
+              {"ms", metrics.ms},
+              {"tokens_per_s", metrics.tokens_per_s},
               {"mem_bytes", metrics.mem_bytes}};
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
   return object.dump();

@@ -16,6 +16,7 @@ class TokenRun {
   explicit TokenRun(std::shared_ptr<const TokenSource> source);
 
   const std::string& path() const { return source_->path(); }
+  const TokenSource& source() const { return *source_; }
   int64_t size() const { return size_; }
   /// The tokens from `begin` on, counted from the start of the run; ConfigError beyond its end.
   void read(int64_t begin, std::span<int64_t> tokens) const;
@@ -45,7 +46,8 @@ class TokenData {
   std::span<const double> shares() const { return shares_; }
   /// Of all sources together.
   int64_t size() const;
-  /// DataError with file, position and id of the first token beyond the vocabulary. Reads all.
+  /// DataError with file, position and id of the first token beyond the vocabulary. Reads all, the
+  /// parts that were split off, too.
   void check_vocabulary(int64_t vocab_size) const;
 
   struct Split;
@@ -53,9 +55,6 @@ class TokenData {
   Split split(double validation_share) const;
 
  private:
-  TokenData part(double from, double to) const;
-
-  std::vector<std::shared_ptr<const TokenSource>> opened_;
   std::vector<TokenRun> sources_;
   std::vector<double> shares_;
 };

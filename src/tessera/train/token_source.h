@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "tessera/format/token_file.h"
+#include "tessera/train/folder_text.h"
 
 namespace tessera {
 
@@ -50,16 +50,12 @@ class TokenSource {
   void check_vocabulary(int64_t vocab_size) const;
 
  private:
-  struct Joined {
-    std::string text;
-    std::vector<std::string> files;  // Those that were found,
-    std::vector<int64_t> begins;     // and where each begins in the text.
-  };
-  static Joined join_folder(const std::string& folder);
+  using Tokens = std::variant<FolderText, TokenFile>;
+  static Tokens open(const std::string& path, TokenKind kind);
   std::string place(int64_t position) const;
 
   std::string path_;
-  std::variant<Joined, TokenFile> tokens_;
+  Tokens tokens_;
 };
 
 }  // namespace tessera

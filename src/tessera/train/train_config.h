@@ -62,7 +62,7 @@ struct TrainSection {
 };
 
 struct RunSection {
-  std::string dir = "runs/latest";
+  std::string dir{};
   bool overwrite = false;
   bool resume = false;
   bool save = true;  // The weights, at the end.
