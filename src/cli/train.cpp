@@ -14,6 +14,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/launch/launcher.h"
+#include "tessera/train/job.h"
 
 namespace tessera::cli {
 namespace {
@@ -28,6 +29,7 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   if (std::ranges::none_of(arguments, names_folder)) {
     options.command.push_back("--run.dir=" + config.run.dir);
   }
+  options.foreground = GlobalRank{0};  // It draws the progress.
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
@@ -61,7 +63,7 @@ int run_train(const std::vector<std::string>& arguments) {
     std::cout << to_toml(config);
     return kOk;
   }
-  check_supported(config);
+  check_job(config);
   if (process_environment()("RANK")) {
     check_world(config);
   } else if (config.parallel.nproc > 1) {  // One rank needs no launcher: it owns the terminal.

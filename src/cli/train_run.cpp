@@ -20,6 +20,8 @@
 #include "cli/train_screen.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/base/environment.h"
+#include "tessera/comm/launch_info.h"
 #include "tessera/train/job.h"
 #include "tessera/train/report.h"
 #include "tessera/train/run_folder.h"
@@ -111,17 +113,35 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   page.run = {{"Command", record.command},
               {"Started", record.start},
               {"Duration", record.duration()},
-              {"Threads", std::to_string(at::get_num_threads())},
+              {"Ranks", std::to_string(config.parallel.nproc)},
+              {"Threads of a rank", std::to_string(at::get_num_threads())},
               {"Versions", concat(version_text(), "libtorch ", TORCH_VERSION)}};
+  page.mesh = mesh_pictures(config.parallel);
+  page.pipeline = pipeline_pictures(config.run.dir);
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
+// "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one.
+std::string ranks_text(const ParallelSection& parallel) {
+  if (parallel.nproc == 1) return "";
+  const std::string pipeline =
+      parallel.pp == 1 ? "" : concat(" × pp ", parallel.pp, ", ", parallel.schedule);
+  return concat(parallel.nproc, " ranks (dp ", parallel.dp, pipeline, ") of ");
+}
+
 void announce(const TrainConfig& config, const TrainJob& job) {
-  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model->parameter_count()),
+  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count),
                       " parameters in ", config.train.dtype, "; ", config.train.steps, " steps of ",
                       config.data.batch, " × ", config.data.seq, " tokens on ",
-                      at::get_num_threads(), at::get_num_threads() == 1 ? " thread" : " threads",
-                      "; everything goes to ", config.run.dir, "\n");
+                      ranks_text(config.parallel), at::get_num_threads(),
+                      at::get_num_threads() == 1 ? " thread" : " threads", "; everything goes to ",
+                      config.run.dir, "\n");
+}
+
+void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
+  folder.begin();
+  folder.write(RunFolder::kConfig, to_toml(config));
+  announce(config, job);
 }
 
 std::string next_steps(const TrainConfig& config) {
@@ -133,16 +153,22 @@ std::string next_steps(const TrainConfig& config) {
                 " --data YOURS, or tessera export ", dir, " DIR\n");
 }
 
-void train_and_record(TrainJob& job, const RunFolder& folder, Record& record) {
-  MetricsFile metrics(folder.path(RunFolder::kMetrics));
-  TrainScreen screen(job.options.steps);
-  const auto after_step = [&](const StepMetrics& step) {
-    metrics.append(step);
-    record.steps.push_back(step);
-    screen.show(step);
-  };
+// All ranks train; the first one tells.
+void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
+  std::optional<MetricsFile> metrics;
+  std::optional<TrainScreen> screen;
+  TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
+  if (folder) {
+    metrics.emplace(folder->path(RunFolder::kMetrics));
+    screen.emplace(job.options.steps);
+    hooks.after_step = [&](const StepMetrics& step) {
+      metrics->append(step);
+      record.steps.push_back(step);
+      screen->show(step);
+    };
+  }
   take_signals();
-  train(job, {.after_step = after_step, .should_stop = [] { return signal_taken != 0; }});
+  train(job, hooks);
 }
 
 void show_result(const TrainConfig& config, const Record& record) {
@@ -158,22 +184,26 @@ void show_result(const TrainConfig& config, const Record& record) {
 }  // namespace
 
 int train_run(const TrainConfig& config, const std::string& command) {
-  const RunFolder folder(config.run.dir, former_run(config.run));
-  check_apart(config.model.path, config.run.dir);
+  std::optional<RunFolder> folder;  // The first rank's.
+  if (read_launch_info(process_environment()).rank == 0) {
+    folder.emplace(config.run.dir, former_run(config.run));
+    check_apart(config.model.path, config.run.dir);
+  }
   TrainJob job = make_job(config);
-  folder.begin();
-  folder.write(RunFolder::kConfig, to_toml(config));
-  announce(config, job);
+  if (folder) begin(config, job, *folder);
   Record record{.command = command};
   try {
     train_and_record(job, folder, record);
   } catch (const NumericError&) {  // How it ran away is worth a look.
-    write_report(config, record, folder);
+    if (folder) write_report(config, record, *folder);
     throw;
   }
-  write_report(config, record, folder);
-  if (config.run.save) job.model->save(folder.path(RunFolder::kModel));
-  show_result(config, record);
+  if (config.run.save) job.model.save(fs::path(config.run.dir) / RunFolder::kModel);
+  if (job.world) job.world->close();  // Now all ranks have recorded what they did.
+  if (folder) {
+    write_report(config, record, *folder);
+    show_result(config, record);
+  }
   return signal_taken == 0 ? kOk : 128 + signal_taken;
 }
 

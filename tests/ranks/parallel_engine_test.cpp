@@ -112,7 +112,8 @@ void expect_same_parameters(const Case& c, const NamedParameters& mine, const Ll
   std::map<std::string, at::Tensor> expected;
   for (const auto& [name, tensor] : whole.named_parameters()) expected[name] = tensor;
   for (const auto& [name, tensor] : mine) {
-    RANK_EXPECT(at::allclose(tensor, expected.at(name), kExact, kExact)) << name << "; " << text_of(c);
+    RANK_EXPECT(at::allclose(tensor, expected.at(name), kExact, kExact))
+        << name << "; " << text_of(c);
   }
 }
 
@@ -123,8 +124,8 @@ Schedule schedule_of(const Case& c) {
 void check_case(World& world, const Case& c) {
   const Schedule schedule = schedule_of(c);
   const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
-  LlamaStages stages = make_llama_stages(config_of(c), {.dtype = at::kDouble}, schedule,
-                                         mesh.get_local_rank("pp"));
+  LlamaStages stages =
+      make_llama_stages(config_of(c), {.dtype = at::kDouble}, schedule, mesh.get_local_rank("pp"));
   for (const auto& part : stages.parts) part->initialize(kSeed);
   ParallelEngine engine(stages, schedule, world, mesh, c.batch);
   const Trained trained = train(c, engine);
@@ -143,7 +144,11 @@ void check_kinds(World& world, int64_t dp, int64_t pp) {
         ScheduleKind::kZBVZeroBubble, ScheduleKind::kDualPipeV, ScheduleKind::kZBH1,
         ScheduleKind::kVHalf}) {
     for (const bool tied : {false, true}) {
-      check_case(world, {.dp = dp, .pp = pp, .kind = kind, .microbatches = 2 * pp, .tied = tied,
+      check_case(world, {.dp = dp,
+                         .pp = pp,
+                         .kind = kind,
+                         .microbatches = 2 * pp,
+                         .tied = tied,
                          .batch = 4 * pp * dp});
     }
   }
@@ -170,7 +175,8 @@ TEST(ParallelEngine, FourRanksTrainAsOneProcess) {
     check_kinds(world, 2, 2);
     check_kinds(world, 1, 4);
     check_case(world, {.dp = 4, .microbatches = 1, .batch = 9, .adamw = true});
-    check_case(world, {.dp = 2, .pp = 2, .microbatches = 3, .tied = true, .batch = 7, .adamw = true});
+    check_case(world,
+               {.dp = 2, .pp = 2, .microbatches = 3, .tied = true, .batch = 7, .adamw = true});
   });
 }
 

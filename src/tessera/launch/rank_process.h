@@ -51,7 +51,7 @@ struct RankSpec {
   std::string program = "";
   std::vector<std::string> command = {};
   std::vector<std::string> environment = {};
-  std::string log = "";  // Path without .out and .err; "" for the screen.
+  std::string log = "";     // Path without .out and .err; "" for the screen.
   bool foreground = false;  // The launcher's own screen, as it is.
   std::string error_file = "";
 };

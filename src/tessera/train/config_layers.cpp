@@ -24,6 +24,10 @@ class Given {
 
   const Assignments& all() const { return all_; }
   bool has(const std::string& name) const { return names_.contains(name); }
+  bool has_section(std::string_view section) const {
+    return std::ranges::any_of(all_,
+                               [&](const auto& one) { return one.field->section == section; });
+  }
 
  private:
   Assignments all_;
@@ -117,6 +121,19 @@ void derive_folder(const Given& given, RunSection& run) {
   run.dir = fresh_folder();
 }
 
+// Ranks that no other axis takes are replicas. A run that is told nothing shows both.
+void derive_parallel(const Given& given, bool from_folder, ParallelSection& parallel) {
+  if (!from_folder && !given.has_section("parallel")) parallel.dp = parallel.pp = 2;
+  const int64_t others = parallel.tp * parallel.cp * parallel.pp;
+  if (!given.has("parallel.nproc")) {
+    parallel.nproc = parallel.dp * others;
+  } else if (!given.has("parallel.dp") && parallel.nproc % others == 0) {
+    parallel.dp = parallel.nproc / others;
+  }
+  if (!given.has("parallel.microbatches") && parallel.pp > 1)
+    parallel.microbatches = 2 * parallel.pp;
+}
+
 // What depends on other keys where it is not given itself.
 void derive(const Given& given, TrainConfig& config) {
   const bool from_folder = !config.model.path.empty();
@@ -135,6 +152,9 @@ void derive(const Given& given, TrainConfig& config) {
       from_folder || nothing_held_out ? 0 : (train.steps + 9) / 10);
   set("data.validation_share", data.validation_share, train.validate_every > 0 ? 0.05 : 0);
   set("run.save", run.save, !from_folder);
+  derive_parallel(given, from_folder, parallel);
+  set("run.record_every", run.record_every,
+      from_folder || parallel.pp == 1 ? 0 : (train.steps + 3) / 4);
   derive_folder(given, run);
 }
 

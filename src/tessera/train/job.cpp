@@ -1,46 +1,21 @@
 #include "tessera/train/job.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
-#include "tessera/base/check.h"
-#include "tessera/layer/tokens.h"
-#include "tessera/model/llama_folder.h"
+#include "tessera/base/environment.h"
+#include "tessera/comm/collectives.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/sgd.h"
-#include "tessera/train/single_engine.h"
+#include "tessera/train/llama_stages.h"
+#include "tessera/train/train_model.h"
 
 namespace tessera {
 namespace {
-
-at::ScalarType dtype_of(const std::string& name) {
-  if (name == "bf16") return at::kBFloat16;
-  return name == "fp64" ? at::kDouble : at::kFloat;
-}
-
-at::Device device_of(const std::string& name) {
-  if (name == "cpu") return at::kCPU;
-  TSR_CHECK(at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0, "device '", name,
-            "' was asked for, but this build or machine has none; use cpu");
-  return {at::kCUDA, 0};
-}
-
-LlamaConfig shape_of(const ModelSection& model) {
-  return model.path.empty() ? model.shape : read_llama_config(model.path);
-}
-
-std::shared_ptr<Llama> make_model(const TrainConfig& config) {
-  const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
-                             .device = device_of(config.train.device)};
-  const std::string& folder = config.model.path;
-  if (!folder.empty()) return std::make_shared<Llama>(load_llama(folder, options));
-  auto model = std::make_shared<Llama>(config.model.shape, options);
-  model->initialize(static_cast<uint64_t>(config.train.seed));
-  return model;
-}
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim,
                                           const NamedParameters& parameters) {
@@ -90,14 +65,25 @@ TokenData open_data(const TrainConfig& config) {
   return data;
 }
 
-std::unique_ptr<Engine> make_engine(const TrainConfig& config,
-                                    const std::shared_ptr<Llama>& model) {
-  const auto loss = [model](const at::Tensor& inputs, const at::Tensor& targets) {
-    return token_loss(model->forward(inputs), targets);
-  };
-  const SingleEngineOptions options{.device = model->device(),
-                                    .accumulate = config.optim.accumulate};
-  return std::make_unique<SingleEngine>(model->named_parameters(), loss, options);
+// Ranks of one host share its cores.
+void set_threads(const TrainConfig& config) {
+  int64_t threads = config.train.threads;
+  if (threads == 0 && config.parallel.nproc > 1) {
+    const int64_t ranks = read_launch_info(process_environment()).local_world_size;
+    threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks);
+  }
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+}
+
+std::optional<World> meet(const TrainConfig& config) {
+  if (config.parallel.nproc == 1) return std::nullopt;
+  // Several ranks may share one GPU, which NCCL refuses.
+  return World::connect({.backend = Backend::kGloo});
+}
+
+// A signal may reach ranks at different steps; all stop at the same.
+bool any_of(bool mine, const Group& group) {
+  return all_reduce(at::full({1}, mine, at::kInt), group, ReduceOp::kMax).wait().item<bool>();
 }
 
 // Without validation nothing is held out.
@@ -113,28 +99,40 @@ std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& confi
 
 }  // namespace
 
+void check_job(const TrainConfig& config) {
+  check_supported(config);
+  trainer_options(config);
+  llama_parts(shape_of(config.model), schedule_of(config).num_stages());
+}
+
 TrainJob make_job(const TrainConfig& config) {
   const TrainerOptions options = trainer_options(config);
-  if (config.train.threads > 0) at::set_num_threads(static_cast<int>(config.train.threads));
+  set_threads(config);
+  std::optional<World> world = meet(config);
   auto [batches, validation] = make_batches(config);
-  std::shared_ptr<Llama> model = make_model(config);
-  std::unique_ptr<Engine> engine = make_engine(config, model);
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, engine->parameters());
-  return {std::move(model),
+  TrainModel model = world ? make_parallel_model(config, *world) : make_single_model(config);
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine->parameters());
+  return {std::move(world),
           std::move(batches),
           std::move(validation),
-          std::move(engine),
+          std::move(model),
           std::move(optimizer),
           options,
           config.train.validate_batches};
 }
 
 int64_t train(TrainJob& job, TrainerHooks hooks) {
+  Engine& engine = *job.model.engine;
   if (job.validation) {
     const int64_t count = std::min(job.validate_batches, job.validation->batches_per_epoch());
-    hooks.validate = [&job, count] { return mean_loss(*job.engine, *job.validation, count); };
+    hooks.validate = [&, count] { return mean_loss(engine, *job.validation, count); };
   }
-  return train(job.options, *job.engine, job.batches, *job.optimizer, hooks);
+  if (job.world && hooks.should_stop) {
+    hooks.should_stop = [&, mine = hooks.should_stop] {
+      return any_of(mine(), job.world->group());
+    };
+  }
+  return train(job.options, engine, job.batches, *job.optimizer, hooks);
 }
 
 }  // namespace tessera

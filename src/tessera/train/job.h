@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
-#include "tessera/model/llama.h"
+#include "tessera/comm/world.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batches.h"
 #include "tessera/train/engine.h"
@@ -12,23 +15,34 @@
 
 namespace tessera {
 
+/// A model on its ranks, and what is done with it besides training.
+struct TrainModel {
+  std::unique_ptr<Engine> engine;
+  int64_t parameter_count = 0;  // Of the whole.
+  /// **Collective.** Writes the weights as a Hugging Face folder.
+  std::function<void(const std::string& folder)> save;
+};
+
 /// The parts of a run as its configuration has them: here the strategies are composed.
 struct TrainJob {
-  std::shared_ptr<Llama> model;
+  std::optional<World> world;  // Where there are several ranks; it outlives what follows.
   Batches batches;
   std::optional<Batches> validation;  // What was held out, where the run validates.
-  std::unique_ptr<Engine> engine;
+  TrainModel model;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   int64_t validate_batches = 0;
 };
 
-/// Opens the data, checks every token, and makes or loads the model. ConfigError and DataError for
-/// whatever does not fit; nothing is written.
+/// **Collective.** Meets the other ranks, opens the data, checks every token, and makes or loads
+/// the model. ConfigError and DataError for whatever does not fit; nothing is written.
 TrainJob make_job(const TrainConfig& config);
 
-/// Trains to the end, or until the hooks ask for a stop; gives the number of steps done. The
-/// validation is the job's own.
+/// What make_job() would refuse before it reads data or meets anyone, said by one process.
+void check_job(const TrainConfig& config);
+
+/// **Collective.** Trains to the end, or until a rank's hooks ask for a stop; gives the number of
+/// steps done. The validation is the job's own.
 int64_t train(TrainJob& job, TrainerHooks hooks);
 
 }  // namespace tessera

@@ -67,15 +67,15 @@ double ParallelEngine::share() const {
 
 at::Tensor ParallelEngine::train_step(const at::Tensor& inputs, const at::Tensor& targets) {
   for (size_t i = 0; i < ddp_.size(); ++i) held_[i].emplace(ddp_[i].no_sync());
-  PipelineResult result = pipeline_->step({.inputs = {inputs},
-                                           .target = targets,
-                                           .record = std::exchange(is_recording_, false),
-                                           .step = steps_++});
+  const int64_t step = steps_++;
+  const bool recorded = record_every_ > 0 && (step + 1) % record_every_ == 0;
+  const PipelineResult result =
+      pipeline_->step({.inputs = {inputs}, .target = targets, .record = recorded, .step = step});
   if (mesh_.size("pp") > 1) {
     for (const Ddp& ddp : ddp_) ddp.finish_reduce();
   }
   tied_.add_gradients();
-  record_ = std::move(result.record);
+  if (result.record && mesh_.get_local_rank("dp") == GroupRank{0}) recorder_(*result.record);
   return mean_over_all(result.loss);
 }
 
@@ -98,6 +98,11 @@ double ParallelEngine::clip_gradients(double max_norm) {
   const double norm = std::sqrt(squares.item<double>());
   if (max_norm > 0) clip_grads_(parameters(), norm, max_norm);
   return norm;
+}
+
+void ParallelEngine::record(int64_t every, Recorder recorder) {
+  record_every_ = every;
+  recorder_ = std::move(recorder);
 }
 
 void ParallelEngine::save(const std::string& folder) const {

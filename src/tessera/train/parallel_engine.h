@@ -1,9 +1,9 @@
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tessera/format/pipeline_record.h"
@@ -35,9 +35,10 @@ class ParallelEngine : public Engine {
   double clip_gradients(double max_norm) override;
   NamedParameters parameters() const override { return stages_.parameters(); }
 
-  /// The next train_step() is recorded; take_record() gives what this rank did in it.
-  void record_next() { is_recording_ = true; }
-  std::optional<PipelineRecord> take_record() { return std::exchange(record_, std::nullopt); }
+  /// What is done with the times of a recorded step, on the ranks of the first replica.
+  using Recorder = std::function<void(const PipelineRecord&)>;
+  /// Every so many steps are recorded from now on, 0: none.
+  void record(int64_t every, Recorder recorder);
 
   const Schedule& schedule() const { return pipeline_->schedule(); }
   const DeviceMesh& mesh() const { return mesh_; }
@@ -60,8 +61,8 @@ class ParallelEngine : public Engine {
   std::vector<std::optional<Ddp::NoSync>> held_;  // While a stage's gradients are its rank's own.
   std::optional<Pipeline> pipeline_ = std::nullopt;
   int64_t steps_ = 0;
-  bool is_recording_ = false;
-  std::optional<PipelineRecord> record_ = std::nullopt;
+  int64_t record_every_ = 0;
+  Recorder recorder_ = {};
 };
 
 }  // namespace tessera

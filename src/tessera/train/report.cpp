@@ -1,7 +1,15 @@
 #include "tessera/train/report.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 
+#include "tessera/base/text.h"
+#include "tessera/draw/rank_grid.h"
+#include "tessera/draw/timeline_svg.h"
+#include "tessera/format/pipeline_record.h"
+#include "tessera/schedule/measure.h"
+#include "tessera/topology/layout.h"
 #include "tessera/train/config_fields.h"
 
 namespace tessera {
@@ -44,6 +52,21 @@ std::vector<ReportTable> tables_of(const TrainConfig& config) {
   return tables;
 }
 
+RankPanel panel_of(const Layout& layout, const std::string& axis, const std::string& what) {
+  RankPanel panel{.label = axis,
+                  .caption = concat(layout.num_groups({axis}), " groups of ",
+                                    layout.group_size({axis}), " ", what)};
+  for (const GlobalRank rank : layout.ranks()) {
+    panel.group_of.push_back(layout.group_index(rank, {axis}));
+  }
+  return panel;
+}
+
+ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
+  std::string svg = draw_svg(std::span(&timeline, 1), title, timeline.result_text());
+  return {std::move(title), std::move(words), std::move(svg)};
+}
+
 }  // namespace
 
 LossCurve loss_curve(std::span<const StepMetrics> steps) {
@@ -51,6 +74,30 @@ LossCurve loss_curve(std::span<const StepMetrics> steps) {
   CurveSeries validation = validation_of(steps);
   if (!validation.points.empty()) curve.series.push_back(std::move(validation));
   return curve;
+}
+
+std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
+  if (parallel.nproc == 1) return {};
+  const Layout layout = Layout::row_major({{"pp", parallel.pp}, {"dp", parallel.dp}});
+  RankGrid grid{.world = layout.size(), .ranks_per_node = std::min<int64_t>(layout.size(), 8)};
+  for (const auto& [axis, what] :
+       {std::pair("dp", "share the batch"), std::pair("pp", "share the model")}) {
+    if (layout.axis(axis).size() > 1) grid.panels.push_back(panel_of(layout, axis, what));
+  }
+  return {{.title = concat(layout.size(), " ranks"),
+           .words = "Ranks of one colour form a group.",
+           .svg = draw_svg(grid, concat("dp ", parallel.dp, " × pp ", parallel.pp), "")}};
+}
+
+std::vector<ReportPicture> pipeline_pictures(const std::string& run) {
+  if (!std::filesystem::is_directory(std::filesystem::path(run) / "pipeline")) return {};
+  const RecordedStep step = read_recorded_step(run, recorded_steps(run).back());
+  const Schedule& schedule = step.schedule;
+  const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
+  return {picture_of(Timeline(schedule, step.simulation), concat("Step ", step.step, " as it ran"),
+                     "Times in milliseconds."),
+          picture_of(Timeline(schedule, simulation), "The same step simulated",
+                     "With the median time of each stage's actions.")};
 }
 
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps) {

@@ -49,11 +49,15 @@ bool is_of_model(const std::string& name) {
          (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
+bool is_record(const std::string& name) {
+  return name.starts_with("step-") && name.ends_with(".json");
+}
+
 // What others have put there stays, and then so does the folder.
-void remove_model(const fs::path& folder) {
+void remove_files(const fs::path& folder, bool (*is_ours)(const std::string& name)) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (is_of_model(entry.path().filename())) remove(entry.path());
+    if (is_ours(entry.path().filename())) remove(entry.path());
   }
   if (fs::is_empty(folder, error)) remove(folder);
 }
@@ -75,7 +79,8 @@ void RunFolder::begin() const {
   fs::create_directories(path_, error);
   if (error) refuse("make", path_, error);
   for (const std::string_view name : {kConfig, kMetrics, kReport}) remove(path(name));
-  remove_model(path(kModel));
+  remove_files(path(kModel), is_of_model);
+  remove_files(path(kPipeline), is_record);
 }
 
 void RunFolder::write(std::string_view name, std::string_view text) const {

@@ -19,6 +19,7 @@ class RunFolder {
   static constexpr std::string_view kMetrics = "metrics.jsonl";  // One line a step.
   static constexpr std::string_view kReport = "report.html";     // The run as a page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
+  static constexpr std::string_view kPipeline = "pipeline";      // Recorded steps.
 
   /// ConfigError where the folder has content and `former` does not say what to do with it, where
   /// it is to be overwritten and holds no run, or to be resumed and holds no checkpoint.

@@ -24,6 +24,29 @@ void check_optim(const OptimSection& optim) {
             " is for optim.kind sgd alone, and it is ", optim.kind, "; leave one out");
 }
 
+void check_ranks(const ParallelSection& parallel) {
+  const int64_t product = parallel.dp * parallel.tp * parallel.cp * parallel.pp;
+  TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
+            ", tp=", parallel.tp, ", cp=", parallel.cp, ", pp=", parallel.pp, "), but --nproc is ",
+            parallel.nproc, "; leave --nproc out, or give the axes that make it");
+}
+
+void check_pipeline(const TrainConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.pp > 1) {
+    TSR_CHECK(
+        config.optim.accumulate == 1, "optim.accumulate=", config.optim.accumulate,
+        " beside a pipeline, which cuts a batch into microbatches anyway; raise --microbatches");
+    return;
+  }
+  const ParallelSection defaults;
+  TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
+            parallel.schedule, " and --microbatches ", parallel.microbatches,
+            " are for a pipeline; give --pp, too, or leave them out");
+  TSR_CHECK(config.run.record_every == 0, "run.record_every=", config.run.record_every,
+            " is for a pipeline; give --pp, too, or leave it out");
+}
+
 // What the section of a model from a folder does not say.
 bool is_meant(const ConfigField& field, const ModelSection& model) {
   return field.section != "model" || (field.key == "path") == !model.path.empty();
@@ -41,6 +64,12 @@ void check(const TrainConfig& config) {
   TSR_CHECK(config.train.validate_every == 0 || config.data.validation_share > 0,
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
+  check_ranks(config.parallel);
+  check_pipeline(config);
+  TSR_CHECK(config.data.batch >= config.parallel.dp * config.parallel.microbatches,
+            "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",
+            config.parallel.microbatches,
+            " (--dp × --microbatches) microbatches of at least a row");
   TSR_CHECK(!config.run.overwrite || !config.run.resume,
             "--overwrite and --resume contradict each other; leave one out");
 }
@@ -48,22 +77,15 @@ void check(const TrainConfig& config) {
 void check_supported(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
   const std::initializer_list<std::pair<const char*, int64_t>> sizes{
-      {"nproc", parallel.nproc},
-      {"dp", parallel.dp},
       {"tp", parallel.tp},
       {"cp", parallel.cp},
-      {"pp", parallel.pp},
       {"ep", parallel.ep},
-      {"dp_replicate", parallel.dp_replicate},
-      {"microbatches", parallel.microbatches}};
+      {"dp_replicate", parallel.dp_replicate}};
   for (const auto& [name, size] : sizes) {
-    TSR_CHECK(size == 1, "parallel.", name, "=", size,
-              " is not there yet: one process trains; leave it out");
+    TSR_CHECK(size == 1, "parallel.", name, "=", size, " is not there yet; leave it out");
   }
-  const ParallelSection defaults;
-  TSR_CHECK(parallel.dp_type == defaults.dp_type && parallel.schedule == defaults.schedule,
-            "parallel.dp_type=", parallel.dp_type, " and parallel.schedule=", parallel.schedule,
-            " mean nothing for one process; leave them out");
+  TSR_CHECK(parallel.dp_type == "ddp", "parallel.dp_type=", parallel.dp_type,
+            " is not there yet; leave it out");
 }
 
 std::string to_toml(const TrainConfig& config) {

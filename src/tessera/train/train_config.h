@@ -65,7 +65,8 @@ struct RunSection {
   std::string dir{};
   bool overwrite = false;
   bool resume = false;
-  bool save = true;  // The weights, at the end.
+  bool save = true;          // The weights, at the end.
+  int64_t record_every = 0;  // Steps whose pipeline actions are timed; 0: none.
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
