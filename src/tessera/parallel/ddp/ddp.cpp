@@ -15,6 +15,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
 #include "tessera/parallel/ddp/internal/bucket.h"
 #include "tessera/parallel/ddp/internal/same_model.h"
 
@@ -89,7 +90,7 @@ struct Ddp::State {
 Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOptions& options)
     : trained(trained_once(tensors.parameters)),
       buffers(tensors.buffers),
-      group(given.on_lane(Lane::kReduce)),
+      group(on_lane(given, Lane::kReduce)),
       options(options),
       share(1.0 / static_cast<double>(given.size())),
       is_ready(trained.size()) {
