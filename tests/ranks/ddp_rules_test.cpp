@@ -364,21 +364,26 @@ TEST(DdpBuckets, GradientsLieLikeTheirParameters) {
   });
 }
 
-// The sum of three, each rounded to 8 bits, is not the rounded sum.
+// Whole numbers of eight bits: four of them add up exactly in fp32 and not in bf16.
+at::Tensor eight_bits(uint64_t seed) {
+  return random_tensor({64}, at::kFloat, seed).mul(100).round().clamp(-255, 255);
+}
+
 TEST(DdpBuckets, SmallDtypesCanBeSummedInALargerOne) {
-  run_ranks(3, [](World& world) {
+  run_ranks(4, [](World& world) {
     const at::Tensor weight = at::ones({64}, at::kBFloat16).requires_grad_();
     const Ddp ddp({{{"weight", weight}}}, world.group(), {.reduce_dtype = at::kFloat});
     for (uint64_t step = 0; step < 3; ++step) {
-      at::Tensor sum = at::zeros({64});
-      for (uint64_t rank = 0; rank < 3; ++rank) {
-        const at::Tensor gradient = random_tensor({64}, at::kBFloat16, 10 * step + rank);
-        sum += gradient.to(at::kFloat).mul(1.0F / 3);
-        if (rank == rank_of(world)) (weight * gradient).sum().backward();
+      at::Tensor exact = at::zeros({64});
+      at::Tensor coarse = at::zeros({64}, at::kBFloat16);
+      for (uint64_t rank = 0; rank < 4; ++rank) {
+        exact += eight_bits(10 * step + rank);
+        coarse += eight_bits(10 * step + rank).to(at::kBFloat16);
       }
+      (weight * eight_bits(10 * step + rank_of(world)).to(at::kBFloat16)).sum().backward();
       RANK_EXPECT(weight.grad().scalar_type() == at::kBFloat16);
-      const double most = largest_difference(weight.grad(), sum.to(at::kBFloat16));
-      RANK_EXPECT(most < 1e-6) << most << " in step " << step;
+      RANK_EXPECT(weight.grad().equal(exact.div(4).to(at::kBFloat16))) << step;
+      RANK_EXPECT(!weight.grad().equal(coarse.div(4))) << "the test shows nothing";
       weight.mutable_grad().reset();
     }
   });
@@ -447,7 +452,7 @@ const std::vector<Odd> kOdd{
     {"a dtype that is no number of fractions",
      [](Replica&, DdpOptions& o) { o.reduce_dtype = at::kInt; },
      "rank 1 says: reduce_dtype is Int; gradients are reduced in real floating-point dtypes"},
-    {"an undefined tensor", [](Replica& r, DdpOptions&) { r.parameters[4].tensor = {}; },
+    {"an undefined tensor", [](Replica& r, DdpOptions&) { r.parameters[4].tensor = at::Tensor(); },
      "rank 1 says: parameter 'layer2.weight' is undefined"},
     {"a name twice", [](Replica& r, DdpOptions&) { r.parameters[1].name = "layer0.weight"; },
      "rank 1 says: parameter 'layer0.weight' is listed twice"},
@@ -466,7 +471,7 @@ TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
       const std::string said = common_refusal<ConfigError>(
           world, [&] { const Ddp ddp({ours.parameters}, world.group(), options); });
       RANK_EXPECT(contains(said, odd.said)) << odd.what << ":\n" << said;
-      if (rank_of(world) == 2) RANK_EXPECT(ours.parameters[0].tensor.equal(before)) << odd.what;
+      RANK_EXPECT(rank_of(world) == 1 || ours.parameters[0].tensor.equal(before)) << odd.what;
     }
     const Replica ours(at::kFloat, 0);
     const Ddp ddp({ours.parameters}, world.group());

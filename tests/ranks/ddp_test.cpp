@@ -19,7 +19,7 @@ using testkit::value_difference;
 
 constexpr uint64_t kSteps = 6;
 
-struct Run {
+struct Training {
   at::ScalarType dtype = at::kDouble;
   bool adamw = false;
   int64_t bucket_bytes = 1;
@@ -31,7 +31,7 @@ struct Run {
   }
 };
 
-std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Run& run, const Replica& replica) {
+std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Training& run, const Replica& replica) {
   namespace optim = torch::optim;
   if (run.adamw) {
     return std::make_unique<optim::AdamW>(replica.tensors(), optim::AdamWOptions(1e-2));
@@ -41,7 +41,7 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Run& run, const Repl
 
 /// A replica and its optimizer.
 struct Trainer {
-  Trainer(const Run& run, uint64_t seed)
+  Trainer(const Training& run, uint64_t seed)
       : replica(run.dtype, seed), optimizer(optimizer_of(run, replica)) {}
 
   double backward(const at::Tensor& rows) {
@@ -56,7 +56,7 @@ struct Trainer {
 };
 
 // Every rank also trains on all rows by itself, from rank 0's values.
-void train_both(const World& world, const Run& run) {
+void train_both(const World& world, const Training& run) {
   SCOPED_TRACE(run.text());
   const bool exact = run.dtype == at::kDouble;
   const double tolerance = exact ? (run.adamw ? 1e-11 : 1e-12) : 1e-6;
@@ -107,7 +107,7 @@ TEST(Ddp, TrainsLikeOneProcessOnFourRanks) {
   run_ranks(4, train_all);
 }
 
-std::vector<at::Tensor> values_after_run(const World& world, const Run& run) {
+std::vector<at::Tensor> values_after_run(const World& world, const Training& run) {
   Trainer trainer(run, 0);
   const Ddp ddp({trainer.replica.parameters}, world.group(), {.bucket_bytes = run.bucket_bytes});
   for (uint64_t step = 0; step < kSteps; ++step) {
@@ -119,7 +119,7 @@ std::vector<at::Tensor> values_after_run(const World& world, const Run& run) {
 
 TEST(Ddp, TheSameRunTwiceGivesTheSameBits) {
   run_ranks(3, [](World& world) {
-    const Run run{.dtype = at::kFloat, .adamw = true, .bucket_bytes = 300};
+    const Training run{.dtype = at::kFloat, .adamw = true, .bucket_bytes = 300};
     const auto first = values_after_run(world, run);
     const auto second = values_after_run(world, run);
     for (size_t i = 0; i < first.size(); ++i) RANK_EXPECT(first[i].equal(second[i])) << i;

@@ -63,8 +63,7 @@ struct Ddp::State {
   std::vector<size_t> agreed_order() const;
   void build_buckets();
   void add_bucket(const std::vector<size_t>& members, at::ScalarType dtype);
-  void start_bucket() { note(buckets[num_started++].start(share, group)); }
-  void note(const std::string& refusal);
+  void start_bucket() { buckets[num_started++].start(share, refusal, group); }
   void start_rest();
   void finish();
   void check_outcome(const std::string& own_refusal) const;
@@ -198,10 +197,6 @@ void Ddp::State::build_buckets() {
   for (const auto& [dtype, bucket] : open) {
     if (!bucket.members.empty()) add_bucket(bucket.members, dtype);
   }
-}
-
-void Ddp::State::note(const std::string& of_bucket) {
-  if (refusal.empty()) refusal = of_bucket;
 }
 
 void Ddp::State::start_rest() {
