@@ -13,6 +13,8 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/world.h"
+#include "tessera/parallel/ddp/ddp.h"
+#include "tests/ranks/replica.h"
 #include "tests/testkit/spawn.h"
 
 namespace tessera {
@@ -46,12 +48,22 @@ void say(const std::string& text) {
   for (;;) all_reduce(tensor, group).wait();
 }
 
+[[noreturn]] void train_for_ever(const Group& group) {
+  const testkit::Replica replica(at::kFloat, 0, 30);
+  const Ddp ddp({replica.parameters}, group, {.bucket_bytes = 1});
+  const at::Tensor rows = at::ones({4, testkit::Replica::kWidth});
+  replica.loss(rows).backward();
+  say("ready");
+  for (;;) replica.loss(rows).backward();
+}
+
 void play(const std::string& scene, World& world) {
   const Group all = world.group();
   const Group dp = world.group({{0}, {1}, {2}, {3}}, {.name = "dp", .lane = Lane::kReduce});
   const bool victim = variable("TESSERA_TEST_VICTIM") == std::to_string(world.rank().value);
   barrier(all);
   barrier(dp);
+  if (scene == "train") train_for_ever(dp);
   say("ready");
   if (scene == "reduce") reduce_for_ever(dp);
   if (scene == "recv") {
@@ -210,6 +222,16 @@ TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
                   contains(said, " ms: ") && names(said, round.victim))
+          << said;
+    }
+  });
+}
+
+TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
+  kill_in_rounds({.scene = "train", .longest_ms = 1000}, [](const Round& round) {
+    for (const std::string& said : round.said) {
+      EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
+                  names(said, round.victim))
           << said;
     }
   });

@@ -15,6 +15,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
 #include "tessera/parallel/ddp/internal/bucket.h"
 #include "tessera/parallel/ddp/internal/same_model.h"
 
@@ -62,8 +63,7 @@ struct Ddp::State {
   std::vector<size_t> agreed_order() const;
   void build_buckets();
   void add_bucket(const std::vector<size_t>& members, at::ScalarType dtype);
-  void start_bucket() { note(buckets[num_started++].start(share, group)); }
-  void note(const std::string& refusal);
+  void start_bucket() { buckets[num_started++].start(share, refusal, group); }
   void start_rest();
   void finish();
   void check_outcome(const std::string& own_refusal) const;
@@ -89,7 +89,7 @@ struct Ddp::State {
 Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOptions& options)
     : trained(trained_once(tensors.parameters)),
       buffers(tensors.buffers),
-      group(given.on_lane(Lane::kReduce)),
+      group(on_lane(given, Lane::kReduce)),
       options(options),
       share(1.0 / static_cast<double>(given.size())),
       is_ready(trained.size()) {
@@ -197,10 +197,6 @@ void Ddp::State::build_buckets() {
   for (const auto& [dtype, bucket] : open) {
     if (!bucket.members.empty()) add_bucket(bucket.members, dtype);
   }
-}
-
-void Ddp::State::note(const std::string& of_bucket) {
-  if (refusal.empty()) refusal = of_bucket;
 }
 
 void Ddp::State::start_rest() {

@@ -17,12 +17,13 @@ int64_t numel_of(const NamedParameters& parameters) {
   return numel;
 }
 
-// Laid out like the parameter where that leaves no gaps, as autograd and optimizers want it.
+// Laid out like the parameter where that leaves no gaps, as autograd and optimizers want it. No
+// view for autograd: torch::optim refuses to clear those.
 at::Tensor view_of(const at::Tensor& flat, int64_t begin, const at::Tensor& parameter) {
   if (!parameter.is_non_overlapping_and_dense()) {
-    return flat.narrow(0, begin, parameter.numel()).view(parameter.sizes());
+    return flat.narrow(0, begin, parameter.numel()).view(parameter.sizes()).detach();
   }
-  return flat.as_strided(parameter.sizes(), parameter.strides(), begin);
+  return flat.as_strided(parameter.sizes(), parameter.strides(), begin).detach();
 }
 
 }  // namespace
@@ -61,8 +62,7 @@ bool DdpBucket::take(size_t index, double share) {
   return true;
 }
 
-std::string DdpBucket::start(double share, const Group& group) {
-  std::string refusal;
+void DdpBucket::start(double share, std::string& refusal, const Group& group) {
   std::vector<double> numbers;
   present_.clear();
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -78,7 +78,6 @@ std::string DdpBucket::start(double share, const Group& group) {
   numbers.push_back(refusal.empty() ? 0 : 1);
   tail_.copy_(at::tensor(numbers, at::kDouble));
   work_.emplace(all_reduce(flat_, group));
-  return refusal;
 }
 
 // A gradient that this rank has not: the others' sum, where there is one.

@@ -28,13 +28,14 @@ class DdpBucket {
   void count_ready() { --num_awaited_; }
   bool is_started() const { return work_.has_value(); }
 
-  /// Takes the gradients as they are, times the share, and starts to add them up. Returns what this
-  /// rank refuses, otherwise "".
-  std::string start(double share, const Group& group);
+  /// Takes the gradients as they are, times the share, and starts to add them up. `refusal` is what
+  /// this rank refuses, in an earlier bucket or in this one.
+  void start(double share, std::string& refusal, const Group& group);
   /// Waits until the sums are there, and makes them the gradients.
   void finish();
 
-  /// After finish: what all shares add up to, how exact such a sum is, and how many ranks refused.
+  /// After finish: what all shares add up to, how exact such a sum is, and how many ranks refused,
+  /// here or earlier.
   double sum_of_shares() const;
   double slack() const;
   double num_refusals() const;
