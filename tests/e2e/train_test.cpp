@@ -141,8 +141,7 @@ TEST_F(Train, OtherDtypesComeNear) {
 // --- What is seen and kept ---
 
 TEST_F(Train, WithoutFlagsLearnsFromTheProjectItself) {
-  const Finished result = testkit::run(
-      "cd " TESSERA_SOURCE_DIR " && " TESSERA_PROGRAM " train --train.steps=3 --run-dir " + run_);
+  const Finished result = tessera(" train --train.steps=3 --run-dir " + run_);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(steps().size(), 3U);
   EXPECT_TRUE(steps().back().contains("validation_loss"));

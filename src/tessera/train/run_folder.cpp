@@ -38,7 +38,7 @@ void check_content(const std::string& path, FormerRun former, bool holds_run) {
             "); --overwrite removes a run and nothing else, so choose another folder");
 }
 
-void remove(const fs::path& path) {
+void remove_path(const fs::path& path) {
   std::error_code error;
   fs::remove(path, error);
   if (error) refuse("remove", path, error);
@@ -57,9 +57,9 @@ bool is_record(const std::string& name) {
 void remove_files(const fs::path& folder, bool (*is_ours)(const std::string& name)) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (is_ours(entry.path().filename())) remove(entry.path());
+    if (is_ours(entry.path().filename())) remove_path(entry.path());
   }
-  if (fs::is_empty(folder, error)) remove(folder);
+  if (fs::is_empty(folder, error)) remove_path(folder);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ void RunFolder::begin() const {
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) refuse("make", path_, error);
-  for (const std::string_view name : {kConfig, kMetrics, kReport}) remove(path(name));
+  for (const std::string_view name : {kConfig, kMetrics, kReport}) remove_path(path(name));
   remove_files(path(kModel), is_of_model);
   remove_files(path(kPipeline), is_record);
 }
