@@ -1,27 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "tessera/comm/world.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batches.h"
-#include "tessera/train/engine.h"
 #include "tessera/train/train_config.h"
+#include "tessera/train/train_model.h"
 #include "tessera/train/trainer.h"
 
 namespace tessera {
-
-/// A model on its ranks, and what is done with it besides training.
-struct TrainModel {
-  std::unique_ptr<Engine> engine;
-  int64_t parameter_count = 0;  // Of the whole.
-  /// **Collective.** Writes the weights as a Hugging Face folder.
-  std::function<void(const std::string& folder)> save;
-};
 
 /// The parts of a run as its configuration has them: here the strategies are composed.
 struct TrainJob {

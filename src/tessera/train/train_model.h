@@ -1,10 +1,25 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
 #include "tessera/comm/world.h"
+#include "tessera/format/llama_config.h"
 #include "tessera/schedule/schedule.h"
-#include "tessera/train/job.h"
+#include "tessera/train/engine.h"
+#include "tessera/train/train_config.h"
 
 namespace tessera {
+
+/// A model on its ranks, and what is done with it besides training.
+struct TrainModel {
+  std::unique_ptr<Engine> engine;
+  int64_t parameter_count = 0;  // Of the whole.
+  /// **Collective.** Writes the weights as a Hugging Face folder.
+  std::function<void(const std::string& folder)> save;
+};
 
 /// The shape that the model has or will have.
 LlamaConfig shape_of(const ModelSection& model);

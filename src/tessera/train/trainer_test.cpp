@@ -49,7 +49,7 @@ Outcome outcome_of(const TrainConfig& config) {
   TrainJob job = make_job(config);
   Outcome outcome;
   train(job, {.after_step = [&](const StepMetrics& step) { outcome.steps.push_back(step); }});
-  for (const auto& [name, tensor] : job.model->named_parameters()) {
+  for (const auto& [name, tensor] : job.model.engine->parameters()) {
     outcome.weights.push_back(tensor.detach());
   }
   return outcome;
