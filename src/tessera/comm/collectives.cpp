@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/groups.h"
 #include "tessera/comm/internal/operation.h"
 #include "tessera/comm/internal/wire.h"
 #include "tessera/comm/world.h"
@@ -319,22 +320,6 @@ void agree(bool ok, const Group& group, std::string_view what) {
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check) {
   check_together(world.group(), what, check);
-}
-
-void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {
-  if (group.size() == 1 || group.backend() == Backend::kFake) return check();
-  std::exception_ptr error;
-  try {
-    check();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  try {
-    agree(error == nullptr, group, what);
-  } catch (const ConfigError&) {
-    if (!error) throw;
-  }
-  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace tessera

@@ -88,9 +88,8 @@ void barrier(const Group& group);
 /// rank can see.
 void agree(bool ok, const Group& group, std::string_view what);
 
-/// Runs `check` on every rank of the group or world. Where it throws on one of them, all throw:
-/// that one its own error, the others ConfigError with `what`.
-void check_together(const Group& group, std::string_view what, const std::function<void()>& check);
+/// Runs `check` on every rank of the world. Where it throws on one of them, all throw: that one its
+/// own error, the others ConfigError with `what`.
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check);
 

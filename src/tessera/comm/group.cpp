@@ -59,9 +59,6 @@ std::optional<GroupRank> Group::group_rank(GlobalRank rank) const {
 Lane Group::lane() const {
   return state_->lane();
 }
-Group Group::on_lane(Lane lane) const {
-  return Group(state_->on_lane(lane));
-}
 Backend Group::backend() const {
   return state_->backend();
 }

@@ -34,8 +34,6 @@ class Group {
   std::optional<GroupRank> group_rank(GlobalRank rank) const;
 
   Lane lane() const;
-  /// The same ranks on another lane. Local, as WorldHandle::group.
-  Group on_lane(Lane lane) const;
   Backend backend() const;
   std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.

@@ -218,13 +218,6 @@ std::shared_ptr<GroupState> GroupState::make_comparing() const {
   return std::make_shared<GroupState>(world_, ranks_, options, Purpose::kQuiet);
 }
 
-std::shared_ptr<GroupState> GroupState::on_lane(Lane lane) const {
-  world_->check_open();
-  GroupOptions options = options_;
-  options.lane = lane;
-  return std::make_shared<GroupState>(world_, ranks_, options);
-}
-
 void GroupState::set_timeout(std::chrono::milliseconds timeout) {
   TSR_CHECK(timeout.count() > 0, "a timeout of ", timeout.count(), " ms is not positive");
   options_.timeout = timeout;

@@ -109,7 +109,6 @@ class GroupState {
   std::optional<GroupRank> rank() const { return rank_; }
   Backend backend() const { return options_.backend; }
   Lane lane() const { return options_.lane; }
-  std::shared_ptr<GroupState> on_lane(Lane lane) const;
   std::chrono::milliseconds timeout() const { return *options_.timeout; }
   void set_timeout(std::chrono::milliseconds timeout);
   /// What makes two groups equal, and their communicators one.
