@@ -14,6 +14,8 @@
 
 namespace tessera {
 
+struct PipelineCore;
+
 /// The mean loss of a microbatch, a scalar, from the last stage's outputs.
 using PipelineLoss = std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)>;
 
@@ -27,7 +29,7 @@ struct PipelineBatch {
   at::Tensor target = {};  // The same for the last stage.
   Keywords keywords = {};  // For the stages of this rank, whichever they are.
   bool outputs = false;    // Whether the last stage's outputs are wanted.
-  bool record = false;     // Whether the step's times are wanted.
+  bool record = false;     // Whether the times of a step are wanted.
   /// The caller's number of the step, or -1. Ranks that give different numbers are told so.
   int64_t step = -1;
 };
@@ -84,8 +86,7 @@ class Pipeline {
   bool has_last_stage() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<PipelineCore> core_;
 };
 
 }  // namespace tessera
