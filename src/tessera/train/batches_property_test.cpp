@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -114,7 +115,7 @@ RC_GTEST_PROP(BatchesProperty, AnySplitOfTheRowsIsTheWholeBatch, ()) {
   const auto step = *rc::gen::inRange<int64_t>(0, 1000);
   BatchRows joined{.rows = 0, .seq = input.options.seq};
   while (joined.rows < input.options.batch) {
-    const auto end = *rc::gen::inRange<int64_t>(joined.rows, input.options.batch + 1);
+    const auto end = *rc::gen::inRange<int64_t>(joined.rows + 1, input.options.batch + 1);
     const BatchRows part = batches_of(input).rows(step, joined.rows, end);
     joined.rows = end;
     joined.inputs.insert(joined.inputs.end(), part.inputs.begin(), part.inputs.end());

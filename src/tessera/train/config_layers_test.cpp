@@ -99,9 +99,9 @@ TEST(ConfigLayers, Contradictions) {
   EXPECT_EQ(refusal({.flags = {no_clip}, .overrides = {given("optim.clip", "1")}}),
             "--no-clip and --optim.clip 1.0 contradict each other; leave one out");
   EXPECT_EQ(resolve({.file = {given("optim.clip", "1")}, .flags = {no_clip}}).optim.clip, 0);
-  EXPECT_TRUE(
-      contains(refusal({.flags = {given("run.overwrite", "true"), given("run.resume", "true")}}),
-               "--overwrite and --resume contradict each other"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("run.dir", "x"), given("run.overwrite", "true"),
+                                          given("run.resume", "true")}}),
+                       "--overwrite and --resume contradict each other"));
   const ConfigLayers shape{.file = {given("model.hidden_size", "8")},
                            .flags = {given("model.path", "dir"), given("data.paths", "t.bin")}};
   EXPECT_TRUE(contains(refusal(shape),

@@ -1,8 +1,10 @@
 // The only file that knows toml++, which takes seconds to compile.
 #include <toml++/toml.h>
-#include <fstream>
+#include <algorithm>
+#include <sstream>
 
 #include "tessera/base/check.h"
+#include "tessera/format/mapped_file.h"
 #include "tessera/train/config_layers.h"
 
 namespace tessera {
@@ -135,10 +137,9 @@ std::vector<ConfigAssignment> parse_config_toml(std::string_view text, const std
 }
 
 std::vector<ConfigAssignment> read_config_file(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) throw DataError(concat("cannot read ", path));
-  return parse_config_toml(text, path);
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  return parse_config_toml({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tessera

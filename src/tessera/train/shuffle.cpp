@@ -33,7 +33,7 @@ uint64_t permuted(uint64_t value, int half_bits, const ShuffleKey& key) {
 int64_t shuffled(int64_t index, int64_t size, const ShuffleKey& key) {
   TSR_CHECK(index >= 0 && index < size, "index ", index, " is not in 0 … ", size - 1);
   const auto end = static_cast<uint64_t>(size);
-  const int half_bits = std::max(1, (std::bit_width(end - 1) + 1) / 2);
+  const int half_bits = std::max(1, (static_cast<int>(std::bit_width(end - 1)) + 1) / 2);
   auto value = static_cast<uint64_t>(index);
   do {  // The network has up to four times as many values: go on along the cycle until one of ours.
     value = permuted(value, half_bits, key);
