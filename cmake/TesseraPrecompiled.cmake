@@ -1,0 +1,20 @@
+# LibTorch's headers take most of the time that its users take to compile: they are read once for all of them. Each file
+# still includes what it uses; `./tessera test --soak` builds without this.
+function(tessera_headers target)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${target}.cpp CONTENT "")
+  add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/${target}.cpp)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  target_link_libraries(${target} PRIVATE tessera_torch)
+  tessera_own_code(${target})
+  target_precompile_headers(${target} PRIVATE <ATen/ATen.h> <functional> <memory> <optional> <span> <string> <vector>)
+endfunction()
+
+if(TESSERA_TORCH)
+  tessera_headers(tessera_room_headers)
+  set_target_properties(tessera_room_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  if(TESSERA_TESTS)
+    tessera_headers(tessera_test_headers)
+    target_link_libraries(tessera_test_headers PRIVATE GTest::gtest)
+    target_precompile_headers(tessera_test_headers PRIVATE <gtest/gtest.h>)
+  endif()
+endif()
