@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/optim/adamw.h"
