@@ -13,8 +13,8 @@ struct AdamWOptions {
 };
 
 /// Adam with decoupled weight decay: the update of torch.optim.AdamW, each parameter with its own
-/// count of steps, in one fused pass over memory. An element's result depends on that element
-/// alone: pieces of a tensor get the bits that the whole gets.
+/// count of steps, in one fused pass over memory. Pieces of a tensor that begin at multiples of 16
+/// elements get the bits that the whole gets; on a CPU other cuts may change the last place.
 class AdamW final : public Optimizer {
  public:
   explicit AdamW(const NamedParameters& parameters, const AdamWOptions& options = {});

@@ -1,5 +1,6 @@
 #include "tessera/optim/clip.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
@@ -22,7 +23,8 @@ NamedParameter with_gradient(const std::string& name, const at::Tensor& gradient
 }
 
 at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
-  return at::rand(shape, at::kDouble).sub(0.5).to(dtype);
+  static at::Generator random = at::detail::createCPUGenerator(1);
+  return at::rand(shape, random, at::kDouble).sub(0.5).to(dtype);
 }
 
 // By another way: all elements in one vector of float64.
@@ -70,7 +72,7 @@ TEST(GradNorm, SquaresOfDisjointPartsAddUp) {
   const NamedParameters all = some_parameters();
   const NamedParameters first(all.begin(), all.begin() + 2);
   const NamedParameters rest(all.begin() + 2, all.end());
-  const double sum = (grad_square_sum(first) + grad_square_sum(rest)).item<double>();
+  const double sum = grad_square_sum(first).add(grad_square_sum(rest)).item<double>();
   EXPECT_NEAR(std::sqrt(sum), grad_norm(all), 1e-12);
 }
 

@@ -23,8 +23,9 @@ double progress(int64_t step, int64_t from, int64_t to) {
   return as_double(std::min(step, to) - from) / as_double(to - from);
 }
 
+// With `share` of what is above the final rate left; exact at both ends.
 double falling(const LearningRate& rate, double share) {
-  return rate.final + (rate.peak - rate.final) * share;
+  return std::lerp(rate.final, rate.peak, share);
 }
 
 double cosine(const LearningRate& rate, int64_t step) {
@@ -69,7 +70,7 @@ std::string_view to_string(LearningRateKind kind) {
     case kWsd:
       return "wsd";
   }
-  TSR_ASSERT(false, "kind ", static_cast<int>(kind));
+  return "?";
 }
 
 LearningRateKind parse_learning_rate_kind(std::string_view text) {
@@ -100,7 +101,7 @@ double LearningRate::at(int64_t step) const {
     case kWsd:
       return wsd(*this, step);
   }
-  TSR_ASSERT(false, "kind ", static_cast<int>(kind));
+  return peak;
 }
 
 void check_learning_rate(double rate) {
