@@ -89,6 +89,7 @@ class Drawing {
          << height << R"(" viewBox="0 0 )" << width << " " << height << "\">\n"
          << "<style>\n"
          << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
+         << ".paper { fill: #ffffff; }\n"
          << ".title { font-size: 20px; font-weight: bold; }\n"
          << ".quiet { font-size: 13px; fill: #5a6072; }\n"
          << ".name { font-size: 16px; font-weight: bold; }\n"
@@ -101,8 +102,16 @@ class Drawing {
          << ".number { font-size: " << rounded(font_) << "px; text-anchor: middle; }\n"
          << ".half { font-size: " << rounded(std::min(font_, 10.5))
          << "px; text-anchor: middle; }\n"
-         << "</style>\n"
-         << R"(<rect width="100%" height="100%" fill="#ffffff"/>)" << "\n";
+         << "@media (prefers-color-scheme: dark) {\n"
+         << "text { fill: #e8eaf0; }\n"
+         << ".paper { fill: #14171e; }\n"
+         << ".quiet, .figure, .mark { fill: #a3aabc; }\n"
+         << ".idle { fill: #2f3646; }\n"
+         << ".line { stroke: #4a5366; }\n"
+         << ".block { stroke: #14171e; }\n"
+         << ".number, .half { fill: #1f2430; }\n"
+         << "}\n</style>\n"
+         << R"(<rect class="paper" width="100%" height="100%"/>)" << "\n";
     text("title", kMargin, 40, title);
     text("quiet", kMargin, 62, subtitle);
   }
@@ -198,13 +207,14 @@ class Drawing {
       x = legend_text(x, y, action_words(type));
     }
     if (has_overlaps(timelines_)) x = legend_text(x, y, "stacked: both at once");
-    x = legend_text(swatch(x, y, "#e6e9ef"), y, "idle");
+    x = legend_text(swatch(x, y, ""), y, "idle");
     if (chunks > 1) x = legend_text(x, y, "lighter: a rank's later stages");
     legend_text(x, y, "numbers: microbatches");
   }
 
+  // Without a colour it is that of idle time.
   double swatch(double x, double y, std::string_view color) {
-    rect("swatch", x, y, 18, 16, color);
+    rect(color.empty() ? "idle swatch" : "swatch", x, y, 18, 16, color);
     out_ << "/>\n";
     return x + 20;
   }

@@ -13,7 +13,6 @@ namespace tessera {
 ///  - A message's time shows where its receiver was free before the result was made. A stage
 ///  without
 ///    such a message gets the median of the others, 0 where there is none.
-///  - Tasks that occur in overlaps alone share the overlap's time.
 Costs measure_costs(const Schedule& schedule, const Simulation& simulation);
 
 /// The costs of the same model cut into another number of stages, each as long a part of it: where
