@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tests/testkit/throws.h"
 #include "tests/testkit/token_files.h"
 
@@ -93,6 +94,19 @@ TEST(TokenSource, IdsBeyondTheVocabularyAreNamed) {
             path +
                 ": token 150000 is 150000, beyond the vocabulary of 150000; data and model "
                 "belong to different tokenizers");
+}
+
+// Wherever it stands.
+TEST(TokenSource, NoTokenIsPassedOver) {
+  const TemporaryFolder folder;
+  for (const int64_t position : {0, 65535, 65536, 100'000, 199'999}) {
+    std::string bytes(400'000, '\0');
+    bytes[static_cast<size_t>(2 * position)] = 7;
+    const TokenSource source(folder.file("t.bin", bytes));
+    source.check_vocabulary(8);
+    EXPECT_TRUE(contains(message_of<DataError>([&] { source.check_vocabulary(7); }),
+                         concat(": token ", position, " is 7, beyond")));
+  }
 }
 
 TEST(TokenSource, IdsOfATextAreNamedByItsFile) {
