@@ -519,9 +519,7 @@ int64_t soaked(int64_t usual, int64_t soak) {
   return std::getenv("TESSERA_SOAK") == nullptr ? usual : soak;
 }
 
-// The tables' activations are held, and no more: with steps that is the same, and with
-// microbatches, too, where the table does not hold more.
-TEST(PipelineRanks, MemoryGrowsNeitherWithStepsNorWithMicrobatches) {
+TEST(PipelineRanks, MemoryDoesNotGrowWithSteps) {
   run_ranks(2, [](World& world) {
     testkit::LiveMemory& memory = testkit::LiveMemory::watch();
     const Schedule schedule =
