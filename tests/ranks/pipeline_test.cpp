@@ -519,9 +519,7 @@ int64_t soaked(int64_t usual, int64_t soak) {
   return std::getenv("TESSERA_SOAK") == nullptr ? usual : soak;
 }
 
-// The tables' activations are held, and no more: with steps that is the same, and with
-// microbatches, too, where the table does not hold more.
-TEST(PipelineRanks, MemoryGrowsNeitherWithStepsNorWithMicrobatches) {
+TEST(PipelineRanks, MemoryDoesNotGrowWithSteps) {
   run_ranks(2, [](World& world) {
     testkit::LiveMemory& memory = testkit::LiveMemory::watch();
     const Schedule schedule =
@@ -571,10 +569,13 @@ TEST(PipelineRanks, MoreMicrobatchesTakeNoMoreMemory) {
 
 // ---- Time
 
-constexpr double kUnit = 0.02;  // Seconds of a forward, an input gradient and a weight gradient.
+// Seconds of a forward, an input gradient and a weight gradient at least: long beside what a busy
+// machine takes to wake somebody up.
+constexpr double kUnit = 0.03;
+bool resting = false;
 
 void rest() {
-  std::this_thread::sleep_for(std::chrono::duration<double>(kUnit));
+  if (resting) std::this_thread::sleep_for(std::chrono::duration<double>(kUnit));
 }
 
 // A layer that takes time without needing a core.
@@ -610,7 +611,33 @@ Stage slow_stage(int64_t index, const at::Tensor& weight) {
           .defers = true};
 }
 
-double measured_makespan(World& world, const Schedule& schedule) {
+// How many rests an action takes.
+double units_of(const Action& action) {
+  double units = 0;
+  for (const Task& task : action.tasks()) units += task.type == ActionType::kBackward ? 2 : 1;
+  return units;
+}
+
+struct Measured {
+  double makespan = 0;
+  double unit = 0;  // What a rest really took, on average over all ranks.
+};
+
+Measured measure(World& world, const std::vector<RecordedAction>& actions) {
+  double length = 0;
+  double units = 0;
+  for (const RecordedAction& recorded : actions) {
+    length += recorded.time.length();
+    units += units_of(recorded.action);
+  }
+  const auto starts = all_gather_object(actions.front().time.start, world.group());
+  const auto ends = all_gather_object(actions.back().time.end, world.group());
+  const at::Tensor sums =
+      all_reduce(at::tensor({length, units}, at::kDouble), world.group()).wait();
+  return {std::ranges::max(ends) - std::ranges::min(starts), (sums[0] / sums[1]).item<double>()};
+}
+
+Measured measured_step(World& world, const Schedule& schedule) {
   const at::Tensor weight = at::ones({}).requires_grad_();
   std::vector<Stage> stages;
   for (const int64_t index : schedule.stages_of({world.rank().value})) {
@@ -620,25 +647,25 @@ double measured_makespan(World& world, const Schedule& schedule) {
   const int64_t rows = schedule.microbatches();
   const PipelineBatch batch{
       .inputs = {at::ones({rows, 1})}, .target = at::zeros({rows, 1}), .record = true};
+  resting = false;
   pipeline.step(batch);  // Shapes are announced.
-  const PipelineResult result = pipeline.step(batch);
-  const auto& actions = result.record->actions;
-  const auto starts = all_gather_object(actions.front().time.start, world.group());
-  const auto ends = all_gather_object(actions.back().time.end, world.group());
-  return std::ranges::max(ends) - std::ranges::min(starts);
+  resting = true;
+  return measure(world, pipeline.step(batch).record->actions);
 }
 
 TEST(PipelineRanks, StepsTakeAsLongAsSimulated) {
   run_ranks(4, [](World& world) {
     for (const ScheduleKind kind : testkit::kAllKinds) {
       const Schedule schedule = make_schedule({.kind = kind, .pp = 4, .microbatches = 8}, {});
-      const double simulated = simulate(schedule, {}).makespan * kUnit;
-      const double measured = measured_makespan(world, schedule);
+      const Measured measured = measured_step(world, schedule);
+      const double simulated = simulate(schedule, {}).makespan * measured.unit;
       if (world.rank().value == 0) {
-        std::cout << to_string(kind) << ": " << measured / simulated << " of the simulation\n";
+        std::cout << to_string(kind) << ": " << measured.makespan / simulated
+                  << " of the simulation, rests of " << measured.unit << " s\n";
       }
-      RANK_EXPECT(measured >= 0.99 * simulated && measured <= 1.1 * simulated)
-          << to_string(kind) << " took " << measured << " s, simulated " << simulated;
+      RANK_EXPECT(measured.unit >= kUnit);
+      RANK_EXPECT(std::abs(measured.makespan / simulated - 1) <= 0.1)
+          << to_string(kind) << " took " << measured.makespan << " s, simulated " << simulated;
     }
   });
 }

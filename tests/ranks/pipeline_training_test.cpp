@@ -16,7 +16,7 @@ using testkit::make_parts;
 using testkit::Parts;
 using testkit::run_ranks;
 
-constexpr int64_t kSteps = 10;
+constexpr int64_t kSteps = 6;
 constexpr int64_t kRows = 11;
 
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(const Tensors&)>;

@@ -96,7 +96,7 @@ StepTerms to_terms(const Words& words) {
 }
 
 std::vector<Words> gather(const Words& mine, const Group& group) {
-  at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
+  const at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
   std::copy(mine.begin(), mine.end(), row.data_ptr<int64_t>());
   const at::Tensor all = all_gather(row.to(words_on(group).device()), group).wait().cpu();
   const int64_t* const data = all.const_data_ptr<int64_t>();

@@ -101,7 +101,7 @@ PipelineResult Pipeline::evaluate(const PipelineBatch& batch) {
 
 at::Tensor Pipeline::share_loss(const PipelineResult& result) const {
   const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core_->courier.device());
-  at::Tensor loss = result.loss.defined() ? result.loss.to(options) : at::zeros({}, options);
+  const at::Tensor loss = result.loss.defined() ? result.loss.to(options) : at::zeros({}, options);
   return broadcast(loss, core_->schedule.rank_of(core_->last_stage()), core_->control).wait();
 }
 

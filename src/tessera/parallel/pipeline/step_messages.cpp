@@ -35,7 +35,7 @@ Tensors StepRun::cargo(const Task& task, const TensorForms& forms) {
 
 void StepRun::send(const Task& task) {
   TensorForms forms = sent_forms(task, {task.stage + 1, task.microbatch});
-  Tensors tensors = cargo(task, forms);
+  const Tensors tensors = cargo(task, forms);
   const bool announced = task.type == kSendForward;
   core_.courier.send(task,
                      {.call = core_.calls,

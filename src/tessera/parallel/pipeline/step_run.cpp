@@ -11,11 +11,16 @@ namespace {
 
 using enum ActionType;
 
+// Without its history: unlike a detached tensor it does not keep what it was computed from.
+at::Tensor without_history(const at::Tensor& tensor) {
+  return tensor.variable_data();
+}
+
 // As the inputs of a stage: leaves, whose gradients go back to where they came from.
 Tensors as_leaves(const Tensors& tensors, const TensorForms& forms) {
   Tensors leaves;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    leaves.push_back(tensors[i].detach().requires_grad_(forms[i].requires_grad));
+    leaves.push_back(without_history(tensors[i]).requires_grad_(forms[i].requires_grad));
   }
   return leaves;
 }
@@ -177,7 +182,7 @@ void StepRun::forward(const Task& task) {
 void StepRun::turn(const Task& task, Activation& activation) {
   if (batch_.outputs) {
     for (const at::Tensor& output : activation.outputs()) {
-      outputs_[task.microbatch].push_back(output.detach());
+      outputs_[task.microbatch].push_back(without_history(output));
     }
   }
   if (!core_.options.loss || !batch_.target.defined()) return;
@@ -187,7 +192,8 @@ void StepRun::turn(const Task& task, Activation& activation) {
             "; give the mean over the microbatch");
   TSR_CHECK(!training_ || loss.requires_grad(), "the loss of microbatch ", task.microbatch,
             " depends on no parameter; a step needs one that has a gradient");
-  losses_[task.microbatch] = loss.detach();
+  // A copy: LibTorch's mse_loss gives a scalar in memory for all that it was reduced from.
+  losses_[task.microbatch] = without_history(loss).clone();
   activation.set_loss(loss, slices_.share(task.microbatch));
 }
 
