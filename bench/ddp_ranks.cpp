@@ -10,6 +10,8 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -67,27 +69,42 @@ void update(const NamedParameters& parameters) {
   for (const at::Tensor& value : values) value.mutable_grad().reset();
 }
 
-// The median step, of which the slowest rank counts.
-double median_step(const World& world, const Size& size) {
+// CPU time of all threads of this process.
+double cpu_now() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+struct Times {
+  double median = 0;  // By the clock.
+  double cpu = 0;     // On average.
+};
+
+Times time_steps(const World& world, const Size& size) {
   const NamedParameters parameters = make_parameters(size.width);
   const Ddp ddp({parameters}, world.group());
   const at::Tensor x = at::randn({size.rows, size.width});
   std::vector<double> times;
+  double cpu_start = 0;
   for (int step = -kWarmUps; step < size.steps; ++step) {
+    if (step == 0) cpu_start = cpu_now();
     const double start = bench::now();
     loss_of(parameters, x).backward();
     update(parameters);
     if (step >= 0) times.push_back(bench::now() - start);
   }
+  const double cpu = (cpu_now() - cpu_start) / size.steps;
   std::ranges::nth_element(times, times.begin() + size.steps / 2);
-  return bench::slowest_rank(times[times.size() / 2], world);
+  return {times[times.size() / 2], cpu};
 }
 
+// The slowest rank counts.
 Json measure(const LaunchInfo& launch) {
   World world = World::connect(launch, {.backend = Backend::kGloo});
   Json figures;
   for (const Size& size : kSizes) {
-    figures[concat(size.name, "_step_ms")] = median_step(world, size) * 1e3;
+    const Times times = time_steps(world, size);
+    figures[concat(size.name, "_step_ms")] = bench::slowest_rank(times.median, world) * 1e3;
+    figures[concat(size.name, "_step_cpu_ms")] = bench::slowest_rank(times.cpu, world) * 1e3;
   }
   world.close();
   return figures;

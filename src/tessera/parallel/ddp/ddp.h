@@ -15,7 +15,7 @@ namespace tessera {
 
 struct DdpOptions {
   /// Gradients travel in buckets of about this size: small ones start early, large ones cost less.
-  int64_t bucket_bytes = int64_t{25} << 20;
+  int64_t bucket_bytes = int64_t{4} << 20;
   /// In which dtype gradients are summed, e.g. at::kFloat for bf16 parameters; theirs, unless set.
   std::optional<at::ScalarType> reduce_dtype = std::nullopt;
 };
