@@ -106,6 +106,37 @@ TEST_F(Train, HasTheLossesOfPyTorch) {
   }
 }
 
+TEST_F(Train, HasTheSameLossesOnSeveralRanks) {
+  for (const auto& [model, expected] : peer()["losses"].items()) {
+    for (const std::string way : {"--dp 2 --parallel.nproc=2", "--pp 2 --parallel.nproc=2",
+                                  "--dp 2 --pp 2 --parallel.nproc=4 --microbatches 2"}) {
+      fs::remove_all(run_);
+      const Finished result = tessera(fixed(way, model));
+      ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
+      ASSERT_EQ(losses().size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_NEAR(losses()[i], expected[i].get<double>(), 1e-4) << way << ", " << model << i;
+      }
+    }
+  }
+}
+
+TEST_F(Train, RecordsStepsOfAPipelineAndShowsThem) {
+  const std::string way = " --dp 2 --pp 2 --parallel.nproc=4 --microbatches 2 --run.record_every=10";
+  ASSERT_EQ(tessera(fixed(way + " --run.save=true")).code, 0);
+  for (const char* const file : {"step-9.rank-0", "step-9.rank-1", "step-19.rank-0"}) {
+    EXPECT_TRUE(fs::exists(concat(run_, "/pipeline/", file, ".json"))) << file;
+  }
+  const std::string report = text_of(run_ + "/report.html");
+  EXPECT_NE(report.find("Step 19 as it ran"), std::string::npos);
+  EXPECT_NE(report.find("The same step simulated"), std::string::npos);
+  EXPECT_NE(report.find("2 groups of 2 share the model"), std::string::npos);
+  EXPECT_EQ(tessera(" schedule --from-trace " + run_).code, 0);
+  EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
+  ASSERT_EQ(tessera(fixed("--overwrite")).code, 0);
+  EXPECT_FALSE(fs::exists(run_ + "/pipeline")) << "of the former run";
+}
+
 TEST_F(Train, WritesTheFieldsOfTheFixedInterface) {
   ASSERT_EQ(tessera(fixed()).code, 0);
   const auto all = steps();
@@ -259,7 +290,12 @@ TEST_F(Train, RefusesFlagsThatContradictEachOther) {
   expect_refused(fixed("--overwrite --resume"), 2, "resume");
   expect_refused(fixed("--optim.clip=1"), 2, "clip");
   expect_refused(fixed("--model.hidden_size=64"), 2, "hidden_size");
-  expect_refused(fixed("--parallel.nproc=2"), 2, "nproc");
+  expect_refused(fixed("--parallel.nproc=3 --parallel.pp=2"), 2, "--nproc is 3");
+  expect_refused(fixed("--schedule gpipe"), 2, "--pp");
+  expect_refused(fixed("--parallel.tp=2 --parallel.nproc=2"), 2, "tp=2 is not there yet");
+  expect_refused(fixed("--dp 8 --parallel.nproc=8"), 2, "too small");
+  expect_refused(fixed("--pp 2 --parallel.nproc=2 --schedule gpip"), 2, "did you mean 'gpipe'");
+  expect_refused(fixed("--pp 3 --parallel.nproc=3 --microbatches 4"), 2, "too few for 3 stages");
   expect_refused(fixed("--optim.warmup=21"), 2, "warm");
   expect_refused(fixed("--data.batch=0"), 2, "batch");
   expect_refused(fixed("--train.dtype=fp8"), 2, "fp8");

@@ -148,8 +148,27 @@ TEST(ConfigLayers, TextsOfACommandLine) {
   EXPECT_EQ(refused("optim.final", ""), "optim.final is ''; it takes a number from 0 to 1");
 }
 
+TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
+  const auto parallel = [](std::vector<ConfigAssignment> flags) {
+    return resolve({.flags = std::move(flags)}).parallel;
+  };
+  const ParallelSection shown = parallel({});
+  EXPECT_EQ(shown, (ParallelSection{.nproc = 4, .dp = 2, .pp = 2, .microbatches = 4}));
+  EXPECT_EQ(parallel({given("parallel.nproc", "1")}), ParallelSection{});
+  EXPECT_EQ(parallel({given("parallel.nproc", "8"), given("parallel.pp", "2")}),
+            (ParallelSection{.nproc = 8, .dp = 4, .pp = 2, .microbatches = 4}));
+  EXPECT_EQ(parallel({given("parallel.dp", "3")}), (ParallelSection{.nproc = 3, .dp = 3}));
+  EXPECT_EQ(parallel({given("model.path", "dir"), given("data.paths", "t.bin")}), ParallelSection{});
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.nproc", "3"), given("parallel.pp", "2")}}),
+                       "dp·tp·cp·pp is 2"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.dp", "9")}}), "too small for 9"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.schedule", "zbv")}}), "give --pp"));
+  EXPECT_TRUE(contains(
+      refusal({.flags = {given("parallel.pp", "2"), given("optim.accumulate", "2")}}), "microbatches"));
+}
+
 TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
-  for (const char* const name : {"nproc", "dp", "tp", "cp", "pp", "ep", "dp_replicate"}) {
+  for (const char* const name : {"tp", "cp", "ep", "dp_replicate"}) {
     const TrainConfig config = resolve({.flags = {given(std::string("parallel.") + name, "2")}});
     EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
   }

@@ -62,9 +62,9 @@ RankPanel panel_of(const Layout& layout, const std::string& axis, const std::str
   return panel;
 }
 
-ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
-  std::string svg = draw_svg(std::span(&timeline, 1), title, timeline.result_text());
-  return {std::move(title), std::move(words), std::move(svg)};
+ReportPicture picture_of(const Timeline& timeline, std::string title, std::string_view words) {
+  std::string svg = draw_svg(std::span(&timeline, 1), "", "");
+  return {std::move(title), concat(timeline.result_text(), words), std::move(svg)};
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
     if (layout.axis(axis).size() > 1) grid.panels.push_back(panel_of(layout, axis, what));
   }
   return {{.title = concat(layout.size(), " ranks"),
-           .words = "Ranks of one colour form a group.",
+           .words = "",
            .svg = draw_svg(grid, concat("dp ", parallel.dp, " × pp ", parallel.pp), "")}};
 }
 
@@ -95,9 +95,9 @@ std::vector<ReportPicture> pipeline_pictures(const std::string& run) {
   const Schedule& schedule = step.schedule;
   const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
   return {picture_of(Timeline(schedule, step.simulation), concat("Step ", step.step, " as it ran"),
-                     "Times in milliseconds."),
+                     "; times in milliseconds"),
           picture_of(Timeline(schedule, simulation), "The same step simulated",
-                     "With the median time of each stage's actions.")};
+                     ", with the median time of each stage's actions")};
 }
 
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps) {
