@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastHeight = 8;
 constexpr int64_t kAround = 3;  // Lines of legend, axis and its numbers.
 constexpr int64_t kLeastWidth = 20;
-constexpr int64_t kLinesPerMark = 3;
+constexpr int64_t kLinesPerMark = 2;
 constexpr int64_t kColumnsPerMark = 12;
 
 // Of medium lightness, so that they can be seen on white and on black; after Okabe and Ito.
@@ -54,7 +54,8 @@ class Drawing {
         color_(options.color),
         lines_(height - kAround),
         extent_(extent_of(curve.series)),
-        y_(round_axis(extent_.y_least, extent_.y_greatest, std::max<int64_t>(2, lines_ / kLinesPerMark))) {
+        y_(round_axis(extent_.y_least, extent_.y_greatest,
+                      std::max<int64_t>(2, lines_ / kLinesPerMark))) {
     for (const double mark : y_.marks()) {
       label_ = std::max(label_, static_cast<int64_t>(concat(mark).size()));
     }
