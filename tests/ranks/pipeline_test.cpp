@@ -571,7 +571,7 @@ TEST(PipelineRanks, MoreMicrobatchesTakeNoMoreMemory) {
 
 // Seconds of a forward, an input gradient and a weight gradient at least: long beside what a busy
 // machine takes to wake somebody up.
-constexpr double kUnit = 0.03;
+constexpr double kUnit = 0.05;
 bool resting = false;
 
 void rest() {
