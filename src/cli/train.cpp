@@ -25,7 +25,9 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   // A new folder is chosen once, here.
-  const auto names_folder = [](const std::string& word) { return word.starts_with("--run.dir") || word.starts_with("--run-dir"); };
+  const auto names_folder = [](const std::string& word) {
+    return word.starts_with("--run.dir") || word.starts_with("--run-dir");
+  };
   if (std::ranges::none_of(arguments, names_folder)) {
     options.command.push_back("--run.dir=" + config.run.dir);
   }

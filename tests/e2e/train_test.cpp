@@ -122,7 +122,8 @@ TEST_F(Train, HasTheSameLossesOnSeveralRanks) {
 }
 
 TEST_F(Train, RecordsStepsOfAPipelineAndShowsThem) {
-  const std::string way = " --dp 2 --pp 2 --parallel.nproc=4 --microbatches 2 --run.record_every=10";
+  const std::string way =
+      " --dp 2 --pp 2 --parallel.nproc=4 --microbatches 2 --run.record_every=10";
   ASSERT_EQ(tessera(fixed(way + " --run.save=true")).code, 0);
   for (const char* const file : {"step-9.rank-0", "step-9.rank-1", "step-19.rank-0"}) {
     EXPECT_TRUE(fs::exists(concat(run_, "/pipeline/", file, ".json"))) << file;

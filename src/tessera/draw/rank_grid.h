@@ -14,8 +14,8 @@ namespace tessera {
 
 /// One kind of group on the machine: which group each rank is in.
 struct RankPanel {
-  std::string label;              // "tp"
-  std::string caption;            // "8 groups of 8, inside a node"
+  std::string label;                // "tp"
+  std::string caption;              // "8 groups of 8, inside a node"
   std::vector<int64_t> group_of{};  // By rank.
 };
 

@@ -158,13 +158,16 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
   EXPECT_EQ(parallel({given("parallel.nproc", "8"), given("parallel.pp", "2")}),
             (ParallelSection{.nproc = 8, .dp = 4, .pp = 2, .microbatches = 4}));
   EXPECT_EQ(parallel({given("parallel.dp", "3")}), (ParallelSection{.nproc = 3, .dp = 3}));
-  EXPECT_EQ(parallel({given("model.path", "dir"), given("data.paths", "t.bin")}), ParallelSection{});
-  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.nproc", "3"), given("parallel.pp", "2")}}),
-                       "dp·tp·cp·pp is 2"));
+  EXPECT_EQ(parallel({given("model.path", "dir"), given("data.paths", "t.bin")}),
+            ParallelSection{});
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.nproc", "3"), given("parallel.pp", "2")}}),
+               "dp·tp·cp·pp is 2"));
   EXPECT_TRUE(contains(refusal({.flags = {given("parallel.dp", "9")}}), "too small for 9"));
   EXPECT_TRUE(contains(refusal({.flags = {given("parallel.schedule", "zbv")}}), "give --pp"));
-  EXPECT_TRUE(contains(
-      refusal({.flags = {given("parallel.pp", "2"), given("optim.accumulate", "2")}}), "microbatches"));
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.pp", "2"), given("optim.accumulate", "2")}}),
+               "microbatches"));
 }
 
 TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {

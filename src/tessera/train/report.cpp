@@ -62,9 +62,9 @@ RankPanel panel_of(const Layout& layout, const std::string& axis, const std::str
   return panel;
 }
 
-ReportPicture picture_of(const Timeline& timeline, std::string title, std::string_view words) {
-  std::string svg = draw_svg(std::span(&timeline, 1), "", "");
-  return {std::move(title), concat(timeline.result_text(), words), std::move(svg)};
+ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
+  std::string svg = draw_svg(std::span(&timeline, 1), timeline.name(), timeline.shape_text());
+  return {std::move(title), std::move(words), std::move(svg)};
 }
 
 }  // namespace
@@ -95,9 +95,9 @@ std::vector<ReportPicture> pipeline_pictures(const std::string& run) {
   const Schedule& schedule = step.schedule;
   const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
   return {picture_of(Timeline(schedule, step.simulation), concat("Step ", step.step, " as it ran"),
-                     "; times in milliseconds"),
+                     "Times in milliseconds."),
           picture_of(Timeline(schedule, simulation), "The same step simulated",
-                     ", with the median time of each stage's actions")};
+                     "With the median time of each stage's actions.")};
 }
 
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps) {

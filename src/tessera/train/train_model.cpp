@@ -83,9 +83,8 @@ TrainModel make_parallel_model(const TrainConfig& config, const WorldHandle& wor
       std::make_unique<ParallelEngine>(std::move(stages), schedule, world, mesh, config.data.batch);
   record_into(config.run.dir, config.run.record_every, *engine);
   const auto save = [made = engine.get()](const std::string& folder) { made->save(folder); };
-  return {.engine = std::move(engine),
-          .parameter_count = Llama(shape).parameter_count(),
-          .save = save};
+  return {
+      .engine = std::move(engine), .parameter_count = Llama(shape).parameter_count(), .save = save};
 }
 
 }  // namespace tessera
