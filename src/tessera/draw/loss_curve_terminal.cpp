@@ -54,7 +54,8 @@ class Drawing {
         color_(options.color),
         lines_(height - kAround),
         extent_(extent_of(curve.series)),
-        y_(round_axis(extent_.y_least, extent_.y_greatest, std::max<int64_t>(2, lines_ / kLinesPerMark))) {
+        y_(round_axis(extent_.y_least, extent_.y_greatest,
+                      std::max<int64_t>(2, lines_ / kLinesPerMark))) {
     for (const double mark : y_.marks()) {
       label_ = std::max(label_, static_cast<int64_t>(concat(mark).size()));
     }
