@@ -175,12 +175,13 @@ TEST_F(Train, ItsPrintedConfigGivesTheSameRun) {
 }
 
 TEST_F(Train, AnInterruptEndsItAfterItsStep) {
+  const std::string arguments = fixed("--train.steps=1000000 --run.save=true");
   std::vector<std::string> words{TESSERA_PROGRAM};
-  for (const std::string_view word : split(fixed("--train.steps=1000000 --run.save=true"), ' ')) {
+  for (const std::string_view word : split(arguments, ' ')) {
     if (!word.empty()) words.emplace_back(word);
   }
   Background run(words);
-  run.await("step");
+  run.await("step 1/");
   run.signal(SIGINT);
   const Finished result = run.finish();
   EXPECT_EQ(result.code, 128 + SIGINT) << result.err;
