@@ -28,8 +28,10 @@ Json rank_json(const ScheduleView& view, size_t rank) {
           {"actions", actions_of(view, rank)}};
 }
 
+}  // namespace
+
 // Millions of actions pass here: a rank is written before the next one is looked at.
-void write_view(const ScheduleView& view, std::ostream& out) {
+void write_schedule_json(const ScheduleView& view, std::ostream& out) {
   const Json head{{"kind", view.schedule.name()},
                   {"pp", view.schedule.pp()},
                   {"stages_per_rank", view.stages_per_rank()},
@@ -44,14 +46,12 @@ void write_view(const ScheduleView& view, std::ostream& out) {
   out << "]}";
 }
 
-}  // namespace
-
 void write_schedule_json(std::span<const ScheduleView> views, bool compare, std::ostream& out) {
   if (compare) out << "[";
   const char* between = "";
   for (const ScheduleView& view : views) {
     out << between;
-    write_view(view, out);
+    write_schedule_json(view, out);
     between = ",\n";
   }
   out << (compare ? "]\n" : "\n");

@@ -15,9 +15,9 @@ struct Progress {
   double loss = 0;                                       // Of the last step.
   std::optional<double> validation_loss = std::nullopt;  // The last one.
   double tokens_per_s = 0;
-  double ms = 0;                                // Time of a step.
-  double elapsed_s = 0;                         // Since the first step of this run began,
-  std::optional<int64_t> begin = std::nullopt;  // which was this one, where a run was resumed.
+  double ms = 0;         // Time of a step.
+  double elapsed_s = 0;  // Since this run began,
+  int64_t begin = 0;     // after so many steps where it was resumed.
 };
 
 /// One line of at most options.width characters, without an end: a bar, then as much as fits, the
