@@ -691,6 +691,11 @@ TEST(PipelineRanks, ARecordIsTheRanksRow) {
       now = recorded.time.end;
     }
     RANK_EXPECT(row == schedule.without_idle().row({world.rank().value}));
+    std::vector<PipelineRecord> all;
+    for (const std::string& text : all_gather_object(to_json(*record), world.group())) {
+      all.push_back(parse_pipeline_record(text, "a rank"));
+    }
+    RANK_EXPECT(join_records(all).schedule.rows()[0] == schedule.without_idle().rows()[0]);
   });
 }
 
