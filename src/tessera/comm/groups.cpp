@@ -11,10 +11,8 @@ Group on_lane(const Group& group, Lane lane) {
   state.world().check_open();
   // Keeps the world by keeping a group of it.
   const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
-  const GroupOptions options{.name = state.name(),
-                             .lane = lane,
-                             .backend = state.backend(),
-                             .timeout = state.timeout()};
+  const GroupOptions options{
+      .name = state.name(), .lane = lane, .backend = state.backend(), .timeout = state.timeout()};
   return Group(std::make_shared<GroupState>(world, state.ranks(), options));
 }
 
