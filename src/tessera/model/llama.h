@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tessera/format/llama_config.h"
-#include "tessera/layer/weight_gradients.h"
 #include "tessera/layer/parameter.h"
+#include "tessera/layer/weight_gradients.h"
 
 namespace tessera {
 
