@@ -217,7 +217,7 @@ Fields train_fields() {
        .choices = [] { return Names{"fp32", "bf16", "fp64"}; }},
       {.key = "threads",
        .target = at<&C::train, &TrainSection::threads>,
-       .help = "of each rank; 0: all cores",
+       .help = "of each rank; 0: the cores, which the ranks of a host share",
        .flag = "--threads",
        .least = 0},
       {.key = "seed",

@@ -155,7 +155,8 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
   const ParallelSection shown = parallel({});
   EXPECT_EQ(shown, (ParallelSection{.nproc = 4, .dp = 2, .pp = 2, .microbatches = 4}));
   EXPECT_EQ(parallel({given("parallel.nproc", "1")}), ParallelSection{});
-  EXPECT_EQ(parallel({given("parallel.nproc", "8"), given("parallel.pp", "2")}),
+  EXPECT_EQ(parallel({given("parallel.nproc", "8"), given("parallel.pp", "2"),
+                      given("data.batch", "16")}),
             (ParallelSection{.nproc = 8, .dp = 4, .pp = 2, .microbatches = 4}));
   EXPECT_EQ(parallel({given("parallel.dp", "3")}), (ParallelSection{.nproc = 3, .dp = 3}));
   EXPECT_EQ(parallel({given("model.path", "dir"), given("data.paths", "t.bin")}),
