@@ -130,6 +130,7 @@ std::string ranks_text(const ParallelSection& parallel) {
 }
 
 void announce(const TrainConfig& config, const TrainJob& job) {
+<<<<<<< HEAD
   std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count),
                       " parameters in ", config.train.dtype, "; ", config.train.steps, " steps of ",
                       config.data.batch, " × ", config.data.seq, " tokens on ",
@@ -142,15 +143,21 @@ void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& fold
   folder.begin();
   folder.write(RunFolder::kConfig, to_toml(config));
   announce(config, job);
+=======
+  const int threads = at::get_num_threads();
+  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model->parameter_count()),
+                      " parameters in ", config.train.dtype, "\n", config.train.steps, " steps of ",
+                      config.data.batch, " × ", config.data.seq, " tokens on ", threads,
+                      threads == 1 ? " thread" : " threads", ", into ", config.run.dir, "\n");
+>>>>>>> train
 }
 
 std::string next_steps(const TrainConfig& config) {
   const std::string& dir = config.run.dir;
-  std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
-  if (!config.run.save) return text + "; keep the weights, too, by --run.save=true\n";
-  return concat(text, ", and the weights in ", dir, "/", RunFolder::kModel,
-                "; next: tessera train --model ", dir, "/", RunFolder::kModel,
-                " --data YOURS, or tessera export ", dir, " DIR\n");
+  const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
+  if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
+  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ", dir,
+                " DIR, or tessera train --model ", dir, "/", RunFolder::kModel, " --data YOURS\n");
 }
 
 // All ranks train; the first one tells.
