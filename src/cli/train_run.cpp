@@ -130,26 +130,18 @@ std::string ranks_text(const ParallelSection& parallel) {
 }
 
 void announce(const TrainConfig& config, const TrainJob& job) {
-<<<<<<< HEAD
+  const int threads = at::get_num_threads();
   std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count),
-                      " parameters in ", config.train.dtype, "; ", config.train.steps, " steps of ",
+                      " parameters in ", config.train.dtype, "\n", config.train.steps, " steps of ",
                       config.data.batch, " × ", config.data.seq, " tokens on ",
-                      ranks_text(config.parallel), at::get_num_threads(),
-                      at::get_num_threads() == 1 ? " thread" : " threads", "; everything goes to ",
-                      config.run.dir, "\n");
+                      ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
+                      ", into ", config.run.dir, "\n");
 }
 
 void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
   folder.begin();
   folder.write(RunFolder::kConfig, to_toml(config));
   announce(config, job);
-=======
-  const int threads = at::get_num_threads();
-  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model->parameter_count()),
-                      " parameters in ", config.train.dtype, "\n", config.train.steps, " steps of ",
-                      config.data.batch, " × ", config.data.seq, " tokens on ", threads,
-                      threads == 1 ? " thread" : " threads", ", into ", config.run.dir, "\n");
->>>>>>> train
 }
 
 std::string next_steps(const TrainConfig& config) {
