@@ -1,5 +1,4 @@
-#include <nlohmann/json.hpp>
-
+#include "cli/json_text.h"
 #include "cli/schedule.h"
 
 namespace tessera::cli {
@@ -37,11 +36,11 @@ void write_schedule_json(const ScheduleView& view, std::ostream& out) {
                   {"stages_per_rank", view.stages_per_rank()},
                   {"microbatches", view.schedule.microbatches()},
                   {"makespan", view.simulation.makespan}};
-  std::string text = head.dump();
+  std::string text = json_text(head);
   text.pop_back();
   out << text << ",\"ranks\":[";
   for (size_t rank = 0; rank < view.schedule.rows().size(); ++rank) {
-    out << (rank == 0 ? "\n" : ",\n") << rank_json(view, rank).dump();
+    out << (rank == 0 ? "\n" : ",\n") << json_text(rank_json(view, rank));
   }
   out << "]}";
 }
