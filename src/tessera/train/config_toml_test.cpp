@@ -77,10 +77,25 @@ TEST(ConfigToml, WrongValuesAreErrorsWithTheLine) {
 TEST(ConfigToml, BrokenFiles) {
   EXPECT_EQ(refusal("[optim]\nlr = \n").substr(0, 30), "run.toml, line 2: broken TOML:");
   EXPECT_EQ(refusal("[optim]\nlr = 1\n[optim]\n").substr(0, 30), "run.toml, line 3: broken TOML:");
+  EXPECT_EQ(refusal("[^]").substr(0, 30), "run.toml, line 1: broken TOML:");
+  EXPECT_EQ(refusal("[[[a]]]").substr(0, 30), "run.toml, line 1: broken TOML:");
   EXPECT_THROW(read_config_file("/nowhere/run.toml"), DataError);
   const testkit::TemporaryFolder folder;
   EXPECT_THROW(read_config_file(folder.path()), DataError);
   EXPECT_EQ(read_config_file(folder.file("a.toml", "[train]\nsteps = 3")).size(), 1U);
+}
+
+TEST(ConfigToml, AnyLettersInQuotesAndComments) {
+  const auto dir_of = [](const std::string& text) {
+    return config_of("[run]  # \u00e9\ndir = " + text).run.dir;
+  };
+  EXPECT_EQ(dir_of("'\u00e9~\\'"), "\u00e9~\\");
+  EXPECT_EQ(dir_of("\"~7E ~\\u00e9\""), "~7E ~\u00e9");
+  EXPECT_EQ(dir_of("'''\n\u65e5\n'''"), "\u65e5\n");
+  EXPECT_EQ(refusal("[train]\n\u00e9 = 1").substr(0, 30), "run.toml, line 2: broken TOML:");
+  EXPECT_EQ(refusal("[train]\nsteps = 4['\u00e9'").substr(0, 30), "run.toml, line 2: broken TOML:");
+  EXPECT_TRUE(refusal("[train]\n'\u00e9' = 1").starts_with("run.toml, line 2: key '\u00e9' of"));
+  EXPECT_EQ(config_of("\xEF\xBB\xBF[train]\nsteps = 3").train.steps, 3);
 }
 
 TEST(ConfigToml, WhatIsPrintedIsReadAsTheSame) {
