@@ -38,7 +38,6 @@ class Peer:
             self.single = made(stages[0], microbatches)
             self.schedule = schedules._PipelineScheduleRuntime(stages, microbatches)
             self.order = {rank: [a for a in row if a is None or a.is_compute_op] for rank, row in self.single.pipeline_order.items()}
-            self.schedule._prepare_schedule_with_comms(dict(self.order))
         else:
             self.single = None
             self.schedule = made(stages, microbatches)
@@ -79,7 +78,10 @@ def best_ms(body, prepare=lambda: ()):
 
 def measure(kind, pp, microbatches):
     peer = Peer(kind, pp, microbatches)
-    figures = {"make": best_ms(peer.make), "lower_and_verify": best_ms(peer.lower_and_validate)}
+    figures = {"make": best_ms(peer.make)}
+    if kind == "1F1B":  # The peer's own check refuses its table: the last rank's forwards count from 1.
+        return figures
+    figures["lower_and_verify"] = best_ms(peer.lower_and_validate)
     if kind != "DualPipeV":  # The peer's dry run knows no overlap.
         figures["simulate"] = best_ms(peer.simulate, lambda: (peer.add_messages(),))
     return figures

@@ -78,16 +78,32 @@ std::string others_table(const RecordedView& view) {
   return table.to_string();
 }
 
+std::string stages_text(const Schedule& schedule) {
+  const int64_t stages = schedule.num_stages() / schedule.pp();
+  return stages == 1 ? "1 stage a rank" : concat(stages, " stages a rank");
+}
+
 std::string advice(const RecordedView& view) {
   const std::string& present = view.step.schedule.name();
   if (view.best == nullptr) {
     return concat("No other schedule within this memory would be quicker than ", present, ".\n");
   }
   const Alternative& best = *view.best;
-  return concat(best.schedule.name(), " with ", best.schedule.num_stages() / best.schedule.pp(),
-                " stage(s) a rank would take ", percent(1 - best.time), " less time than ", present,
-                ", with ", memory_text(best.memory),
-                " its activations; --csv FILE writes its table.\n");
+  return concat(best.schedule.name(), " with ", stages_text(best.schedule), " would take ",
+                percent(1 - best.time), " less time than ", present, ",\nwith ",
+                memory_text(best.memory), " its activations; --csv FILE writes its table.\n");
+}
+
+std::string stage_times(const RecordedView& view) {
+  const Costs& costs = view.costs;
+  Table table;
+  table.add_column("ms of a stage");
+  table.add_column("");
+  table.add_row({"forward", range_text(costs.forward)});
+  table.add_row({"input gradient", range_text(costs.input_grad)});
+  table.add_row({"weight gradient", range_text(costs.weight_grad)});
+  table.add_row({"a message", range_text(costs.message)});
+  return table.to_string();
 }
 
 Json alternative_json(const Alternative& other) {
@@ -118,10 +134,9 @@ std::string costs_text(const RecordedView& view) {
 void write_recorded_text(const RecordedView& view, std::ostream& out) {
   out << "step " << view.step.step << ", measured and simulated with its own times:\n\n"
       << against_simulation(view) << "\n"
-      << costs_text(view) << "\n";
+      << stage_times(view);
   if (!splits_backward(view.step.schedule)) {
-    out << "(its backwards are whole: half of each is taken as input gradient, half as weight "
-           "gradient)\n";
+    out << "(its backwards are whole: half of each is taken as input gradient)\n";
   }
   out << "\nOther schedules with these times:\n\n" << others_table(view) << "\n" << advice(view);
 }

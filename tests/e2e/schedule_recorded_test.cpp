@@ -95,7 +95,7 @@ TEST_F(RecordedVerb, SaysWhatAnotherScheduleWouldGain) {
   expect_in(text, "step 12, measured and simulated with its own times:");
   expect_in(text, "half of each is taken as input gradient");
   expect_in(text, "1F1B (now)");
-  expect_in(text, "less time than 1F1B, with 1 x its activations; --csv FILE writes its table.");
+  expect_in(text, "less time than 1F1B,\nwith 1 x its activations; --csv FILE writes its table.");
   const json others = answer()["alternatives"];
   EXPECT_GE(others.size(), 10U);
   for (const json& other : others) {

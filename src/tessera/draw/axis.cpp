@@ -47,8 +47,11 @@ double round_step(double length, int64_t most) {
 std::vector<double> ValueAxis::marks() const {
   std::vector<double> marks;
   const double first = std::ceil(low / step - kSlack);
-  const double last = std::floor(high / step + kSlack);
-  for (double i = first; i <= last; ++i) marks.push_back(i == 0 ? 0 : i * step);
+  const auto count = static_cast<int64_t>(std::floor(high / step + kSlack) - first) + 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const double mark = (first + static_cast<double>(i)) * step;
+    marks.push_back(mark == 0 ? 0 : mark);  // No -0.
+  }
   return marks;
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLeastHeight = 8;
 constexpr int64_t kAround = 3;  // Lines of legend, axis and its numbers.
 constexpr int64_t kLeastWidth = 20;
-constexpr int64_t kLinesPerMark = 3;
+constexpr int64_t kLinesPerMark = 2;
 constexpr int64_t kColumnsPerMark = 12;
 
 // Of medium lightness, so that they can be seen on white and on black; after Okabe and Ito.

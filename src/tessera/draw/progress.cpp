@@ -105,7 +105,7 @@ std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::ceil(std::clamp(seconds, 0.0, 1e9)));
   if (whole < 60) return concat(whole, " s");
   const auto two = [](int64_t number) { return concat(number < 10 ? "0" : "", number); };
-  const std::string minutes_on = concat(whole / 60 % 60, ":", two(whole % 60));
+  std::string minutes_on = concat(whole / 60 % 60, ":", two(whole % 60));
   if (whole < 3600) return minutes_on;
   return concat(whole / 3600, ":", whole / 60 % 60 < 10 ? "0" : "", minutes_on);
 }
@@ -118,7 +118,7 @@ std::string progress_line(const Progress& progress, const TerminalOptions& optio
   while (parts.size() > 1 && room() < kShortestBar) {
     parts.erase(std::ranges::min_element(parts, {}, &Part::importance));
   }
-  const std::string words =
+  std::string words =
       joined(parts).substr(0, static_cast<size_t>(std::max<int64_t>(0, options.width)));
   if (room() < kShortestBar) return words;
   const int64_t width = std::min(room(), kLongestBar);

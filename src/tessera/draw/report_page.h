@@ -39,7 +39,7 @@ struct ReportPage {
   std::vector<ReportFact> run = {};      // Command, start, duration, versions.
   std::vector<ReportTable> configuration = {};
   std::vector<ReportPicture> mesh = {};  // None where one process ran.
-  /// The timeline of a real step and its simulation, side by side where there is room.
+  /// The timeline of a real step and its simulation, side by side where there is much room.
   std::vector<ReportPicture> pipeline = {};
 };
 

@@ -45,13 +45,14 @@ class Drawing {
     int64_t most_ranks = 0;
     for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
     label_ = 56 + 9 * static_cast<double>(std::to_string(most_ranks - 1).size());
+    reach_captions();
     size_numbers();
   }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
     double height = kHeader + kLegend + kMargin;
     for (const Timeline& timeline : timelines_) height += height_of(timeline) + kTimelineGap;
-    const double width = std::max(2 * kMargin + label_ + axis_.end * per_time_ + kFigures, 760.0);
+    const double width = std::max(right() + kMargin, 760.0);
     open(std::ceil(width), std::ceil(height), title, subtitle);
     double y = kHeader;
     for (const Timeline& timeline : timelines_) {
@@ -68,6 +69,23 @@ class Drawing {
     return kCaption + static_cast<double>(timeline.pp()) * (kRow + kRowGap) + kRuler;
   }
   double x_of(double time) const { return kMargin + label_ + time * per_time_; }
+  double right() const { return x_of(axis_.end) + kFigures; }
+
+  static std::string caption_of(const Timeline& timeline) {
+    return concat(timeline.shape_text(), "; ", timeline.result_text());
+  }
+
+  // Short timelines are stretched to the length of what stands above them, in letters of 16 and 13
+  // pixels: figures follow behind both.
+  void reach_captions() {
+    double captions = 0;
+    for (const Timeline& timeline : timelines_) {
+      const auto name = static_cast<double>(timeline.name().size());
+      const auto words = static_cast<double>(caption_of(timeline).size());
+      captions = std::max(captions, kMargin + kLetter * (16 * 1.15 * name + 13 * words));
+    }
+    if (axis_.end > 0) per_time_ = std::max(per_time_, (captions - x_of(0)) / axis_.end);
+  }
 
   // One size for all numbers, which fits the longest of them into the shortest block.
   void size_numbers() {
@@ -122,13 +140,11 @@ class Drawing {
   }
 
   void draw_timeline(const Timeline& timeline, double y) {
-    const double right = x_of(axis_.end) + kFigures;
     out_ << R"(<text class="name" x=")" << kMargin << R"(" y=")" << y + 20 << "\">"
          << escape_xml(timeline.name()) << R"( <tspan class="quiet" font-weight="normal" dx="8">)"
-         << escape_xml(concat(timeline.shape_text(), "; ", timeline.result_text()))
-         << "</tspan></text>\n";
-    text("figure", right - 70, y + 20, "bubble");
-    text("figure", right, y + 20, "peak");
+         << escape_xml(caption_of(timeline)) << "</tspan></text>\n";
+    text("figure", right() - 70, y + 20, "bubble");
+    text("figure", right(), y + 20, "peak");
     const double top = y + kCaption;
     for (int64_t rank = 0; rank < timeline.pp(); ++rank) {
       draw_rank(timeline, {rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
@@ -141,11 +157,10 @@ class Drawing {
     rect("idle", x_of(0), y, timeline.makespan() * per_time_, kRow, "");
     out_ << "/>\n";
     for (const TimelineBlock& block : timeline.blocks_of(rank)) draw_block(timeline, block, y);
-    const double right = x_of(axis_.end) + kFigures;
     const RankTimes& times = timeline.times_of(rank);
     const double share = timeline.makespan() > 0 ? times.bubble / timeline.makespan() : 0;
-    text("figure", right - 70, y + kRow / 2 + 4, percent(share));
-    text("figure", right, y + kRow / 2 + 4, std::to_string(times.peak_activations));
+    text("figure", right() - 70, y + kRow / 2 + 4, percent(share));
+    text("figure", right(), y + kRow / 2 + 4, std::to_string(times.peak_activations));
   }
 
   // Without its end, so that a title may follow.

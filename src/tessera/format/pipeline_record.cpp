@@ -22,13 +22,15 @@ std::string line_of(const Json& json) {
 }
 
 Action action_of(const Field& field) {
-  const std::string text = field.text();
+  constexpr std::string_view kExpected = "an action as text, \"0F3\"";
+  Action action;
   try {
-    const Action action = parse_action(text);
-    if (!action.is_idle()) return action;
+    action = parse_action(field.text());
   } catch (const DataError&) {
+    field.refuse(kExpected);
   }
-  field.refuse("an action as text, \"0F3\"");
+  if (action.is_idle()) field.refuse(kExpected);
+  return action;
 }
 
 double time_of(const Field& field) {

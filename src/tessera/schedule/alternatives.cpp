@@ -16,6 +16,15 @@ constexpr std::array kKinds{
     kGPipe, k1F1B, kInterleaved1F1B, kLoopedBFS, kInterleavedZeroBubble, kZBVZeroBubble, kDualPipeV,
     kZBH1,  kZBH2, kVHalf,           kVMin};
 
+// A kind has rules that the sizes may break.
+std::optional<Schedule> choose_if_possible(const ScheduleChoice& choice) {
+  try {
+    return choose_schedule(choice);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 class Trying {
  public:
   Trying(const Schedule& present, const Costs& costs, std::optional<int64_t> memory_limit)
@@ -44,16 +53,13 @@ class Trying {
     if (to_string(kind) == present_.name() && num_stages == present_.num_stages()) return;
     const Costs costs = recut(costs_, present_.num_stages(), num_stages);
     if (limit) limit = *limit * num_stages / present_.num_stages();
-    try {
-      Schedule schedule = choose_schedule({.word = std::string(to_string(kind)),
-                                           .pp = present_.pp(),
-                                           .microbatches = present_.microbatches(),
-                                           .stages_per_rank = stages,
-                                           .costs = costs,
-                                           .memory_limit = limit});
-      add(std::move(schedule), costs);
-    } catch (const ConfigError&) {  // A kind has rules that these sizes may break.
-    }
+    auto schedule = choose_if_possible({.word = std::string(to_string(kind)),
+                                        .pp = present_.pp(),
+                                        .microbatches = present_.microbatches(),
+                                        .stages_per_rank = stages,
+                                        .costs = costs,
+                                        .memory_limit = limit});
+    if (schedule) add(*std::move(schedule), costs);
   }
 
   void add(Schedule schedule, const Costs& costs) {

@@ -39,7 +39,7 @@
 
   function marksOf(low, high, step) {
     const marks = [];
-    for (let i = Math.ceil(low / step - 1e-6); i * step <= high + 1e-6 * step; i += 1) marks.push(i * step);
+    for (let i = Math.ceil(low / step - 1e-6); i * step <= high + 1e-6 * step; i += 1) marks.push(i * step || 0); // No -0.
     return marks;
   }
 
