@@ -41,7 +41,7 @@ NamedParameters parameters_of(const torch::nn::Module& module) {
 
 void run(const std::string& path) {
   Net net;
-  const auto [text, held_out] = TokenData({.paths = {path}}).split(0.1);
+  const auto [text, held_out] = TokenData({.paths = {path}}).split(0.2);
   const BatchOptions batch{.batch = 16, .seq = 64};
   SingleEngine engine(parameters_of(net), [&](const at::Tensor& inputs, const at::Tensor& targets) {
     return token_loss(net.forward(inputs), targets);
