@@ -87,17 +87,20 @@ build_everything() {
 
 # --peer compares the communication as well, and that needs torch.
 run_benchmarks() {
+  local programs=(tessera)
   lock_build
   need core bench
   if [[ ${1-} == --peer ]]; then
+    programs+=(tessera-torch)
     need_peer
     need_olmo_peer
     need_nemo_peer
+    need_transformers_peer
     configure_torch TESSERA_BENCH=ON
   else
     configure_core TESSERA_BENCH=ON
   fi
-  compile release bench/all tessera
+  compile release bench/all "${programs[@]}"
   unlock_build
   "$root/bench/run" "$@"
 }

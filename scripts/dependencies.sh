@@ -3,22 +3,23 @@
 
 # For whom | how it is found | Debian's package | its name for people
 dependencies='
-core   | compiler                     | g++                | a C++20 compiler (g++ 12 or clang 15, or newer)
-core   | cmake 3.25                   | cmake              | CMake 3.25 or newer
-core   | command ninja                | ninja-build        | Ninja
-core   | header nlohmann/json.hpp     | nlohmann-json3-dev | nlohmann-json
-core   | header CLI/CLI.hpp           | libcli11-dev       | CLI11
-core   | header yaml-cpp/yaml.h       | libyaml-cpp-dev    | yaml-cpp
-tests  | header gtest/gtest.h         | libgtest-dev       | GoogleTest
-tests  | header rapidcheck.h          | librapidcheck-dev  | RapidCheck
-tests  | python ensurepip             | python3-venv       | Python 3 with venv
-tests  | command mpirun               | openmpi-bin        | mpirun of Open MPI
-tests  | command ss                   | iproute2           | ss
-tests  | command chromium             | chromium           | Chromium
-tests  | command chromedriver         | chromium-driver    | chromedriver
-bench  | header benchmark/benchmark.h | libbenchmark-dev   | google-benchmark
-python | python ensurepip             | python3-venv       | Python 3 with venv
-soak   | command clang++-15           | clang-15           | clang 15
+core   | compiler                     | g++                 | a C++20 compiler (g++ 12 or clang 15, or newer)
+core   | cmake 3.25                   | cmake               | CMake 3.25 or newer
+core   | command ninja                | ninja-build         | Ninja
+core   | header nlohmann/json.hpp     | nlohmann-json3-dev  | nlohmann-json
+core   | header CLI/CLI.hpp           | libcli11-dev        | CLI11
+core   | header yaml-cpp/yaml.h       | libyaml-cpp-dev     | yaml-cpp
+core   | header toml++/toml.h         | libtomlplusplus-dev | toml++
+tests  | header gtest/gtest.h         | libgtest-dev        | GoogleTest
+tests  | header rapidcheck.h          | librapidcheck-dev   | RapidCheck
+tests  | python ensurepip             | python3-venv        | Python 3 with venv
+tests  | command mpirun               | openmpi-bin         | mpirun of Open MPI
+tests  | command ss                   | iproute2            | ss
+tests  | command chromium             | chromium            | Chromium
+tests  | command chromedriver         | chromium-driver     | chromedriver
+bench  | header benchmark/benchmark.h | libbenchmark-dev    | google-benchmark
+python | python ensurepip             | python3-venv        | Python 3 with venv
+soak   | command clang++-15           | clang-15            | clang 15
 '
 
 # For people who check the code's form; the same version everywhere, so that all see the same result.
@@ -112,7 +113,7 @@ bundle() { # FOLDER
   have dpkg-query || die "a bundle is made of Debian's packages; run this on Debian or Ubuntu"
   need core tests bench
   mkdir -p "$1"
-  for package in nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
+  for package in nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libtomlplusplus-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
     while read -r file; do
       [[ -f $file && $file != /usr/share/doc/* ]] || continue
       cp --no-dereference --parents "$file" "$1"

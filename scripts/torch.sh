@@ -69,3 +69,7 @@ fill_nemo_peer() {
   quietly "installing NeMo AutoModel" pip_install "$1" --no-deps nemo-automodel==0.7.0
 }
 need_nemo_peer() { virtual_environment "$cache/peer-nemo" fill_nemo_peer; }
+
+# transformers; it runs on the torch of another environment.
+fill_transformers_peer() { quietly "installing transformers" pip_install "$1" transformers==4.57.1 safetensors numpy; }
+need_transformers_peer() { virtual_environment "$cache/peer-transformers-4.57.1" fill_transformers_peer; }

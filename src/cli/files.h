@@ -1,13 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 
-namespace tessera::cli {
+#include "tessera/base/read_file.h"  // IWYU pragma: export
 
-/// The file's text, whatever it is; reading stops soon after `most` bytes. ConfigError for a
-/// folder, DataError for what cannot be read.
-std::string read_file(const std::string& path, size_t most);
+namespace tessera::cli {
 
 /// DataError where it cannot be written.
 void write_file(const std::string& path, const std::string& text);

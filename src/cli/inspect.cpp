@@ -1,8 +1,8 @@
 // `tessera inspect`: what a file or folder of weights holds, and whether it is whole.
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "cli/parse.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -94,7 +94,7 @@ void write_json(const std::vector<Row>& rows) {
                        {"bytes", row.bytes},
                        {"file", row.file}});
   }
-  std::cout << nlohmann::ordered_json{{"tensors", tensors}}.dump(2) << '\n';
+  std::cout << json_text(nlohmann::ordered_json{{"tensors", tensors}}, 2) << '\n';
 }
 
 }  // namespace

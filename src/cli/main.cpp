@@ -65,6 +65,7 @@ int run(int argc, char** argv) {
   if (word == "run") return run_run(arguments);
   if (word == "schedule") return run_schedule(arguments);
   if (word == "trace") return run_trace(arguments);
+  if (word == "export") return run_export(arguments);
   if (word == "inspect") return run_inspect(arguments);
   return run_ranks(arguments);
 }

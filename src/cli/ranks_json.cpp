@@ -1,7 +1,7 @@
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "cli/ranks.h"
 
 namespace tessera::cli {
@@ -49,7 +49,7 @@ std::string joined(const RankGroup& group) {
 
 // An object's text without its closing brace, so that more members can follow.
 std::string open_object(const Json& object) {
-  std::string text = object.dump();
+  std::string text = json_text(object);
   text.pop_back();
   return text;
 }
@@ -61,7 +61,7 @@ void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
   out << open_object({{"rank", rank.value}, {"coordinate", coordinate}}) << ",\"groups\":{";
   const char* between = "";
   for (const auto& [spec, ranks] : view.plan().groups_of(rank)) {
-    out << between << Json(spec->name) << ":[" << joined(ranks) << "]";
+    out << between << json_text(spec->name) << ":[" << joined(ranks) << "]";
     between = ",";
   }
   out << "}}";

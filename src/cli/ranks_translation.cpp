@@ -1,5 +1,4 @@
-#include <nlohmann/json.hpp>
-
+#include "cli/json_text.h"
 #include "cli/ranks.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/rank_text.h"
@@ -60,7 +59,7 @@ void write_translation_json(const TranslationView& view, std::ostream& out) {
   }
   if (!answer.refusal.empty()) json["refusal"] = answer.refusal;
   if (!answer.flags) json["why"] = answer.why;
-  out << json.dump() << "\n";
+  out << json_text(json) << "\n";
 }
 
 }  // namespace tessera::cli

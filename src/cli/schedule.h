@@ -28,7 +28,8 @@ struct ScheduleTextOptions {
 void write_schedule_text(std::span<const ScheduleView> views, std::span<const Timeline> timelines,
                          const ScheduleTextOptions& options, std::ostream& out);
 
-/// One object, or with `compare` a list of them.
+/// One object; or with `compare` a list of them, on a line of its own.
+void write_schedule_json(const ScheduleView& view, std::ostream& out);
 void write_schedule_json(std::span<const ScheduleView> views, bool compare, std::ostream& out);
 
 }  // namespace tessera::cli

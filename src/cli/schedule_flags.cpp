@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "cli/parse.h"
 #include "tessera/base/check.h"
@@ -25,9 +26,10 @@ double time_of(const std::string& flag, std::string_view text) {
   return value;
 }
 
-void add_times(CLI::App& app, const std::string& flag, std::vector<double>& times,
-               const std::string& help) {
-  const auto store = [flag, &times](const std::string& text) {
+void add_times(CLI::App& app, const std::string& flag, ScheduleFlags& flags,
+               std::vector<double>& times, const std::string& help) {
+  const auto store = [flag, &flags, &times](const std::string& text) {
+    flags.times_given = true;
     times.clear();
     for (const auto part : split(text, ',')) times.push_back(time_of(flag, part));
   };
@@ -60,10 +62,29 @@ void check_results(const ScheduleFlags& flags) {
             "--csv writes one table; give it without --compare");
 }
 
+// A run says by itself what was done and how long it took.
+void check_recorded(const ScheduleFlags& flags) {
+  const std::array<std::pair<const char*, bool>, 8> strangers{{
+      {"--kind", flags.kind.has_value()},
+      {"--csv-in", flags.csv_in.has_value()},
+      {"--compare", !flags.compare.empty()},
+      {"--pp", flags.pp.has_value()},
+      {"--microbatches", flags.microbatches.has_value()},
+      {"--stages-per-rank", flags.stages_per_rank.has_value()},
+      {"--f, --i, --w or --comm", flags.times_given},
+      {"--same-work", flags.same_work},
+  }};
+  for (const auto& [flag, given] : strangers) {
+    TSR_CHECK(!given, flag, " does not go with --from-trace, which takes all of it from the run ",
+              "and tries every kind; leave it out");
+  }
+}
+
 }  // namespace
 
 bool ScheduleFlags::is_example() const {
-  return !kind && !csv_in && compare.empty() && !pp && !microbatches && !stages_per_rank;
+  return !kind && !csv_in && !from_trace && compare.empty() && !pp && !microbatches &&
+         !stages_per_rank;
 }
 
 bool ScheduleFlags::uses_stdout() const {
@@ -89,16 +110,20 @@ void add_schedule_flags(CLI::App& app, ScheduleFlags& flags) {
   add_integer(app, "--pp", flags.pp, "ranks of the pipeline");
   add_integer(app, "--microbatches", flags.microbatches, "microbatches of a step");
   add_integer(app, "--stages-per-rank", flags.stages_per_rank, "1, or 2 for kinds of several");
-  add_times(app, "--f", flags.costs.forward, "time of a forward, per stage (1)");
-  add_times(app, "--i", flags.costs.input_grad, "time of an input gradient (1)");
-  add_times(app, "--w", flags.costs.weight_grad, "time of a weight gradient (1)");
-  add_times(app, "--comm", flags.costs.message, "time of a message between ranks (0)");
+  add_times(app, "--f", flags, flags.costs.forward, "time of a forward, per stage (1)");
+  add_times(app, "--i", flags, flags.costs.input_grad, "time of an input gradient (1)");
+  add_times(app, "--w", flags, flags.costs.weight_grad, "time of a weight gradient (1)");
+  add_times(app, "--comm", flags, flags.costs.message, "time of a message between ranks (0)");
   app.add_flag("--same-work", flags.same_work, "a rank's stages share these times");
   add_integer(app, "--memory-limit", flags.memory_limit, "activations that a rank may hold");
   app.add_option("--compare", flags.compare, "kinds to show on one time axis")
       ->delimiter(',')
       ->type_name("KIND,KIND");
   add_file(app, "--csv-in", flags.csv_in, "show a table of your own");
+  app.add_option("--from-trace", flags.from_trace,
+                 "the recorded step of a run, and what to do better")
+      ->type_name("RUN");
+  add_integer(app, "--step", flags.step, "which of its recorded steps (the last)");
   add_file(app, "--svg", flags.svg, "write the picture to this file");
   add_file(app, "--html", flags.html, "write a page to explore it");
   add_file(app, "--trace", flags.trace, "write a trace for ui.perfetto.dev");
@@ -114,11 +139,15 @@ void add_schedule_flags(CLI::App& app, ScheduleFlags& flags) {
 }
 
 void check_together(const ScheduleFlags& flags) {
+  TSR_CHECK(flags.from_trace || !flags.step, "--step ", flags.step.value_or(0),
+            " is a recorded one's; name its run with --from-trace");
+  if (flags.from_trace) check_recorded(flags);
   TSR_CHECK(!flags.csv_in || !flags.kind, "--kind ", flags.kind.value_or(""),
             " and --csv-in are two schedules; name further ones with --compare");
-  TSR_CHECK(flags.csv_in || flags.is_example() || (flags.pp && flags.microbatches),
-            flags.pp ? "--microbatches" : "--pp",
-            " is missing; give both sizes, e.g. --pp 4 --microbatches 8");
+  TSR_CHECK(
+      flags.csv_in || flags.from_trace || flags.is_example() || (flags.pp && flags.microbatches),
+      flags.pp ? "--microbatches" : "--pp",
+      " is missing; give both sizes, e.g. --pp 4 --microbatches 8");
   check_times(flags.costs);
   check_results(flags);
 }

@@ -12,10 +12,11 @@ namespace tessera::cli {
 
 /// What `tessera schedule` was told.
 struct ScheduleFlags {
-  std::optional<std::string> kind, csv_in;
+  std::optional<std::string> kind, csv_in, from_trace;
   std::vector<std::string> compare;
-  std::optional<int64_t> pp, microbatches, stages_per_rank, memory_limit;
+  std::optional<int64_t> pp, microbatches, stages_per_rank, memory_limit, step;
   Costs costs;
+  bool times_given = false;
   bool same_work = false;
   std::optional<std::string> svg, html, trace, csv;  // Files; "-" is stdout.
   bool json = false;

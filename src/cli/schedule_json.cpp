@@ -1,5 +1,4 @@
-#include <nlohmann/json.hpp>
-
+#include "cli/json_text.h"
 #include "cli/schedule.h"
 
 namespace tessera::cli {
@@ -28,30 +27,30 @@ Json rank_json(const ScheduleView& view, size_t rank) {
           {"actions", actions_of(view, rank)}};
 }
 
+}  // namespace
+
 // Millions of actions pass here: a rank is written before the next one is looked at.
-void write_view(const ScheduleView& view, std::ostream& out) {
+void write_schedule_json(const ScheduleView& view, std::ostream& out) {
   const Json head{{"kind", view.schedule.name()},
                   {"pp", view.schedule.pp()},
                   {"stages_per_rank", view.stages_per_rank()},
                   {"microbatches", view.schedule.microbatches()},
                   {"makespan", view.simulation.makespan}};
-  std::string text = head.dump();
+  std::string text = json_text(head);
   text.pop_back();
   out << text << ",\"ranks\":[";
   for (size_t rank = 0; rank < view.schedule.rows().size(); ++rank) {
-    out << (rank == 0 ? "\n" : ",\n") << rank_json(view, rank).dump();
+    out << (rank == 0 ? "\n" : ",\n") << json_text(rank_json(view, rank));
   }
   out << "]}";
 }
-
-}  // namespace
 
 void write_schedule_json(std::span<const ScheduleView> views, bool compare, std::ostream& out) {
   if (compare) out << "[";
   const char* between = "";
   for (const ScheduleView& view : views) {
     out << between;
-    write_view(view, out);
+    write_schedule_json(view, out);
     between = ",\n";
   }
   out << (compare ? "]\n" : "\n");

@@ -9,6 +9,8 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::array kVerbs{
+    Verb{"train", "train a Llama, watch it learn, and keep what came out", Program::kTorch},
+    Verb{"export", "write the weights of a run as a Hugging Face folder", Program::kCore},
     Verb{"ranks", "show how ranks form groups, without starting any process", Program::kCore},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", Program::kCore},
     Verb{"schedule", "show a pipeline schedule: verified, simulated, compared and drawn",

@@ -48,6 +48,15 @@ TEST(Inspect, ListsAFolderAsJson) {
   EXPECT_EQ(tensors[1]["shape"], nlohmann::json({3, 2}));
 }
 
+TEST(Inspect, AFileNameNeedNotBeText) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("a\xff.safetensors");
+  write_weights(path, "b");
+  const auto result = inspect("--json " + path);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["tensors"][0]["file"], "a\xef\xbf\xbd.safetensors");
+}
+
 TEST(Inspect, RefusesWhatIsNotWhole) {
   const TemporaryFolder folder;
   const std::string path = folder.file("cut.safetensors", "abc");

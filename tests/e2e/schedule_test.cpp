@@ -222,7 +222,7 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--kind gpipe --pp 4 --microbatches 4 --f 1,2,3", 2, "3 values for 4 stages"},
       {"--kind auto --pp 4 --microbatches 8 --memory-limit 0", 2, "raise the limit to at least 1"},
       {"--compare 1f1b,zvb --pp 4 --microbatches 8", 2, "no schedule is called 'zvb'"},
-      {"--kind gpipe --pp 2048 --microbatches 2049", 2, "too large to be shown"},
+      {"--kind gpipe --pp 2048 --microbatches 2049", 2, "too large to be made"},
       {"--kind auto --pp 1024 --microbatches 1024", 2, "too large to be searched"},
       {"--kind gpipe --pp 9223372036854775807 --microbatches 9223372036854775807", 2,
        "overflows 64 bits"},

@@ -52,6 +52,7 @@ Table rank_generator_table();
 Table olmo_mesh_table();
 Table olmo_pipeline_table();
 Table olmo_schedule_table();
+Table olmo_step_table();
 Table olmo_tensors_table();
 Table olmo_utils_table();
 Table olmo_utils_collectives_table();

@@ -21,5 +21,6 @@ std::vector<Json> with_answers(const std::string& job, std::vector<Json> cases,
 int answer_as_rank(const RankAnswer& answer);
 Json answer_dtensor(const Json& test_case, World& world);
 Json answer_flat_collectives(const Json& test_case, World& world);
+Json answer_olmo_step(const Json& test_case, World& world);
 
 }  // namespace tessera::golden

@@ -98,4 +98,11 @@ inline const Rule kHalfAction{
     "the peer reads a forward without a microbatch, a gather with one, an overlap of nothing or of "
     "two forwards"};
 
+inline const Rule kUnevenMicrobatches{
+    "uneven microbatches",
+    "the peer fails across ranks, and in one process lets small microbatches count as much as "
+    "large ones; ours equals the step of one process"};
+inline const Rule kGradientsScaledTwice{
+    "gradients of several steps", "the peer scales those of earlier steps again; ours are the sum"};
+
 }  // namespace tessera::golden::rules

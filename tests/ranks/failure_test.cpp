@@ -13,6 +13,10 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/world.h"
+#include "tessera/parallel/ddp/ddp.h"
+#include "tessera/parallel/pipeline/pipeline.h"
+#include "tessera/schedule/generate.h"
+#include "tests/ranks/replica.h"
 #include "tests/testkit/spawn.h"
 
 namespace tessera {
@@ -46,14 +50,35 @@ void say(const std::string& text) {
   for (;;) all_reduce(tensor, group).wait();
 }
 
+[[noreturn]] void train_for_ever(const Group& group) {
+  const testkit::Replica replica(at::kFloat, 0, 30);
+  const Ddp ddp({replica.parameters}, group, {.bucket_bytes = 1});
+  const at::Tensor rows = at::ones({4, testkit::Replica::kWidth});
+  replica.loss(rows).backward();
+  say("ready");
+  for (;;) replica.loss(rows).backward();
+}
+
+[[noreturn]] void step_for_ever(World& world) {
+  const Schedule schedule = generate({.pp = kWorldSize, .microbatches = 8});
+  Stage stage{.index = world.rank().value,
+              .forward = [](const Tensors& x, const StagePass&) { return Tensors{x[0] * 2}; }};
+  const auto loss = [](const Tensors& outputs, const at::Tensor&) { return outputs[0].mean(); };
+  Pipeline pipeline({stage}, schedule, world.group(), {.loss = loss});
+  const at::Tensor batch = at::ones({1 << 12, 16}).requires_grad_();
+  for (;;) pipeline.step({.inputs = {batch}, .target = batch});
+}
+
 void play(const std::string& scene, World& world) {
   const Group all = world.group();
   const Group dp = world.group({{0}, {1}, {2}, {3}}, {.name = "dp", .lane = Lane::kReduce});
   const bool victim = variable("TESSERA_TEST_VICTIM") == std::to_string(world.rank().value);
   barrier(all);
   barrier(dp);
+  if (scene == "train") train_for_ever(dp);
   say("ready");
   if (scene == "reduce") reduce_for_ever(dp);
+  if (scene == "pipeline") step_for_ever(world);
   if (scene == "recv") {
     at::Tensor tensor = at::zeros({8});
     const GroupRank next{(world.rank().value + 1) % kWorldSize};
@@ -215,6 +240,16 @@ TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
   });
 }
 
+TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
+  kill_in_rounds({.scene = "train", .longest_ms = 1000}, [](const Round& round) {
+    for (const std::string& said : round.said) {
+      EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
+                  names(said, round.victim))
+          << said;
+    }
+  });
+}
+
 TEST(LostRanks, AKillAtStartUpIsTold) {
   // One world at a time: the time within which ranks must have come is short here.
   kill_in_rounds({.scene = "reduce",
@@ -244,6 +279,15 @@ TEST(LostRanks, AKillWhileOthersWaitForAMessageIsTold) {
   for (const std::string& said : what_the_others_say(ranks, 2)) {
     EXPECT_TRUE(contains(said, "recv #1 of group dp failed after ") && names(said, 2)) << said;
   }
+}
+
+TEST(LostRanks, AKillInTheMiddleOfAPipelinesStepIsTold) {
+  kill_in_rounds({.scene = "pipeline", .longest_ms = 1000}, [](const Round& round) {
+    for (const std::string& said : round.said) {
+      EXPECT_TRUE(contains(said, " of group world failed after ") && names(said, round.victim))
+          << said;
+    }
+  });
 }
 
 TEST(LostRanks, ARankThatThrowsIsTold) {

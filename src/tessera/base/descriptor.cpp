@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -30,6 +31,16 @@ void throw_system_error(const std::string& what) {
 Descriptor checked(int number, const std::string& what) {
   if (number < 0) throw_system_error(what);
   return Descriptor(number);
+}
+
+void write_all(const Descriptor& file, std::string_view bytes, const std::string& path) {
+  constexpr size_t kMost = size_t{1} << 30;  // One call of the system takes less than 2 GiB.
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), std::min(bytes.size(), kMost));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_system_error("cannot write " + path);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
 }
 
 Pipe make_pipe() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace tessera {
@@ -29,6 +30,10 @@ class Descriptor {
 
 /// The descriptor; DataError naming `what` where the system call failed.
 Descriptor checked(int number, const std::string& what);
+
+/// Writes all of it, however often the system is to be asked; DataError naming the file where it
+/// refuses.
+void write_all(const Descriptor& file, std::string_view bytes, const std::string& path);
 
 struct Pipe {
   Descriptor reader;

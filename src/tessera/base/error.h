@@ -35,6 +35,12 @@ class DataError : public Error {
   using Error::Error;
 };
 
+/// A computation left the finite numbers.
+class NumericError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// A bug in Tessera itself.
 class InternalError : public Error {
  public:

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/groups.h"
 #include "tessera/comm/internal/operation.h"
 #include "tessera/comm/internal/wire.h"
 #include "tessera/comm/world.h"
@@ -318,19 +319,7 @@ void agree(bool ok, const Group& group, std::string_view what) {
 
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check) {
-  if (world.size() == 1 || world.backend() == Backend::kFake) return check();
-  std::exception_ptr error;
-  try {
-    check();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  try {
-    agree(error == nullptr, world.group(), what);
-  } catch (const ConfigError&) {
-    if (!error) throw;
-  }
-  if (error) std::rethrow_exception(error);
+  check_together(world.group(), what, check);
 }
 
 }  // namespace tessera

@@ -68,6 +68,18 @@ std::string on_color(std::string_view text, Rgb background, ColorMode mode) {
   return std::string(text);
 }
 
+std::string in_color(std::string_view text, Rgb color, ColorMode mode) {
+  switch (mode) {
+    case ColorMode::kNone:
+      return std::string(text);
+    case ColorMode::k256:
+      return escape(concat("38;5;", to_256(color)), text);
+    case ColorMode::kTrueColor:
+      return escape(concat("38;2;", color.red, ";", color.green, ";", color.blue), text);
+  }
+  return std::string(text);
+}
+
 std::string bold(std::string_view text, ColorMode mode) {
   return mode == ColorMode::kNone ? std::string(text) : escape("1", text);
 }

@@ -30,6 +30,8 @@ struct TerminalOptions {
 
 /// `text` in dark letters on `background`.
 std::string on_color(std::string_view text, Rgb background, ColorMode mode);
+/// `text` in this colour, on whatever the terminal's background is.
+std::string in_color(std::string_view text, Rgb color, ColorMode mode);
 /// `text` bold, or faint: emphasis without a colour.
 std::string bold(std::string_view text, ColorMode mode);
 std::string faint(std::string_view text, ColorMode mode);

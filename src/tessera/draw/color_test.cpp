@@ -30,12 +30,15 @@ TEST(Color, DarkTextIsReadableOnAll) {
 
 TEST(Color, WithoutColourTextStaysPlain) {
   EXPECT_EQ(on_color("7", group_color(0), ColorMode::kNone), "7");
+  EXPECT_EQ(in_color("7", group_color(0), ColorMode::kNone), "7");
   EXPECT_EQ(bold("7", ColorMode::kNone), "7");
   EXPECT_EQ(faint("7", ColorMode::kNone), "7");
 }
 
 TEST(Color, EscapesAreClosed) {
   EXPECT_EQ(on_color("7", {255, 0, 0}, ColorMode::k256), "\x1b[38;5;16;48;5;196m7\x1b[0m");
+  EXPECT_EQ(in_color("7", {255, 0, 0}, ColorMode::k256), "\x1b[38;5;196m7\x1b[0m");
+  EXPECT_EQ(in_color("7", {1, 2, 3}, ColorMode::kTrueColor), "\x1b[38;2;1;2;3m7\x1b[0m");
   EXPECT_EQ(on_color("7", {1, 2, 3}, ColorMode::kTrueColor),
             "\x1b[38;2;20;20;20;48;2;1;2;3m7\x1b[0m");
   EXPECT_EQ(bold("7", ColorMode::k256), "\x1b[1m7\x1b[0m");

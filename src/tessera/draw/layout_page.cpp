@@ -168,7 +168,8 @@ std::string page_json(const LayoutPage& page) {
     json["symbols"] = symbols_json(layout, *page.step);
     json["assumptions"] = traffic_assumptions();
   }
-  return json.dump();
+  // File names need not be UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string draw_page(const LayoutPage& page) {

@@ -14,17 +14,17 @@ namespace tessera {
 
 /// One kind of group on the machine: which group each rank is in.
 struct RankPanel {
-  std::string label;              // "tp"
-  std::string caption;            // "8 groups of 8, inside a node"
-  std::vector<int64_t> group_of;  // By rank.
+  std::string label;                // "tp"
+  std::string caption;              // "8 groups of 8, inside a node"
+  std::vector<int64_t> group_of{};  // By rank.
 };
 
 /// Ranks as they sit on nodes, once per kind of group: what both pictures of a layout show.
 struct RankGrid {
   int64_t world = 0;
   int64_t ranks_per_node = 8;
-  std::vector<RankPanel> panels;
-  std::optional<GlobalRank> focus;  // The rank whose groups stand out.
+  std::vector<RankPanel> panels{};
+  std::optional<GlobalRank> focus{};  // The rank whose groups stand out.
 
   int64_t num_nodes() const { return world / ranks_per_node + (world % ranks_per_node != 0); }
   /// How many ranks stand side by side: those of one node, or a part of it where it is large.

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
-#include "tessera/base/check.h"
+#include "tessera/base/text.h"
+#include "tessera/draw/internal/axis.h"
 
 namespace tessera {
 namespace {
@@ -86,10 +89,26 @@ Rgb lighter(Rgb color, double share) {
   return {mix(color.red), mix(color.green), mix(color.blue)};
 }
 
+// Of the blocks with a length, by the type and stage of their first task.
+std::map<std::pair<ActionType, int32_t>, std::vector<double>> lengths_of(const Timeline& timeline) {
+  std::map<std::pair<ActionType, int32_t>, std::vector<double>> lengths;
+  for (const TimelineBlock& block : timeline.blocks()) {
+    if (block.time.length() <= 0) continue;
+    lengths[{block.action.type(), block.action.tasks()[0].stage}].push_back(block.time.length());
+  }
+  return lengths;
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 }  // namespace
 
-Timeline::Timeline(const Schedule& schedule, const Simulation& simulation)
-    : name_(schedule.name()),
+Timeline::Timeline(const Schedule& schedule, const Simulation& simulation, std::string_view name)
+    : name_(name.empty() ? schedule.name() : name),
       shape_(schedule.shape()),
       makespan_(simulation.makespan),
       bubble_(simulation.bubble_fraction()),
@@ -152,8 +171,8 @@ TimeAxis common_axis(std::span<const Timeline> timelines) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const Timeline& timeline : timelines) {
     axis.end = std::max(axis.end, timeline.makespan());
-    for (const TimelineBlock& block : timeline.blocks()) {
-      if (block.time.length() > 0) shortest = std::min(shortest, block.time.length());
+    for (auto& [kind, lengths] : lengths_of(timeline)) {
+      shortest = std::min(shortest, median(lengths));
     }
   }
   axis.shortest = std::isinf(shortest) ? 0 : shortest;
@@ -161,13 +180,7 @@ TimeAxis common_axis(std::span<const Timeline> timelines) {
 }
 
 double TimeAxis::step(int64_t most) const {
-  TSR_ASSERT(end > 0 && most > 0, "an axis without length has no marks");
-  const double rough = end / static_cast<double>(most);
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough) return factor * power;
-  }
-  return 10 * power;
+  return round_step(end, most);
 }
 
 Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/draw/color.h"
@@ -21,8 +22,8 @@ struct TimelineBlock {
 /// A simulated schedule as it is drawn: what every picture of it shows.
 class Timeline {
  public:
-  /// The simulation must be the schedule's.
-  Timeline(const Schedule& schedule, const Simulation& simulation);
+  /// The simulation must be the schedule's. `name` is the schedule's where none is given.
+  Timeline(const Schedule& schedule, const Simulation& simulation, std::string_view name = "");
 
   /// "Interleaved1F1B".
   const std::string& name() const { return name_; }
@@ -73,8 +74,10 @@ class Timeline {
 
 /// What several timelines on one axis have in common.
 struct TimeAxis {
-  double end = 0;       // Of the longest.
-  double shortest = 0;  // Block of all; 0 where there is none of any length.
+  double end = 0;  // Of the longest.
+  /// What the shortest kind of block usually takes; 0 where none has a length. In a measured step a
+  /// single block may be much shorter.
+  double shortest = 0;
   /// A distance of marks, 1, 2 or 5 times a power of ten, so that at most `most` fit.
   double step(int64_t most) const;
 };

@@ -81,7 +81,8 @@ std::string page_json(std::span<const Timeline> timelines, std::string_view subt
   for (const Timeline& timeline : timelines) {
     json["schedules"].push_back(timeline_json(timeline));
   }
-  return json.dump();
+  // File names need not be UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string draw_page(std::span<const Timeline> timelines, std::string_view title,

@@ -45,13 +45,14 @@ class Drawing {
     int64_t most_ranks = 0;
     for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
     label_ = 56 + 9 * static_cast<double>(std::to_string(most_ranks - 1).size());
+    reach_captions();
     size_numbers();
   }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
     double height = kHeader + kLegend + kMargin;
     for (const Timeline& timeline : timelines_) height += height_of(timeline) + kTimelineGap;
-    const double width = std::max(2 * kMargin + label_ + axis_.end * per_time_ + kFigures, 760.0);
+    const double width = std::max(right() + kMargin, 760.0);
     open(std::ceil(width), std::ceil(height), title, subtitle);
     double y = kHeader;
     for (const Timeline& timeline : timelines_) {
@@ -68,6 +69,23 @@ class Drawing {
     return kCaption + static_cast<double>(timeline.pp()) * (kRow + kRowGap) + kRuler;
   }
   double x_of(double time) const { return kMargin + label_ + time * per_time_; }
+  double right() const { return x_of(axis_.end) + kFigures; }
+
+  static std::string caption_of(const Timeline& timeline) {
+    return concat(timeline.shape_text(), "; ", timeline.result_text());
+  }
+
+  // Short timelines are stretched to the length of what stands above them, in letters of 16 and 13
+  // pixels: figures follow behind both.
+  void reach_captions() {
+    double captions = 0;
+    for (const Timeline& timeline : timelines_) {
+      const auto name = static_cast<double>(timeline.name().size());
+      const auto words = static_cast<double>(caption_of(timeline).size());
+      captions = std::max(captions, kMargin + kLetter * (16 * 1.15 * name + 13 * words));
+    }
+    if (axis_.end > 0) per_time_ = std::max(per_time_, (captions - x_of(0)) / axis_.end);
+  }
 
   // One size for all numbers, which fits the longest of them into the shortest block.
   void size_numbers() {
@@ -89,6 +107,7 @@ class Drawing {
          << height << R"(" viewBox="0 0 )" << width << " " << height << "\">\n"
          << "<style>\n"
          << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
+         << ".paper { fill: #ffffff; }\n"
          << ".title { font-size: 20px; font-weight: bold; }\n"
          << ".quiet { font-size: 13px; fill: #5a6072; }\n"
          << ".name { font-size: 16px; font-weight: bold; }\n"
@@ -101,8 +120,16 @@ class Drawing {
          << ".number { font-size: " << rounded(font_) << "px; text-anchor: middle; }\n"
          << ".half { font-size: " << rounded(std::min(font_, 10.5))
          << "px; text-anchor: middle; }\n"
-         << "</style>\n"
-         << R"(<rect width="100%" height="100%" fill="#ffffff"/>)" << "\n";
+         << "@media (prefers-color-scheme: dark) {\n"
+         << "text { fill: #e8eaf0; }\n"
+         << ".paper { fill: #14171e; }\n"
+         << ".quiet, .figure, .mark { fill: #a3aabc; }\n"
+         << ".idle { fill: #2f3646; }\n"
+         << ".line { stroke: #4a5366; }\n"
+         << ".block { stroke: #14171e; }\n"
+         << ".number, .half { fill: #1f2430; }\n"
+         << "}\n</style>\n"
+         << R"(<rect class="paper" width="100%" height="100%"/>)" << "\n";
     text("title", kMargin, 40, title);
     text("quiet", kMargin, 62, subtitle);
   }
@@ -113,13 +140,11 @@ class Drawing {
   }
 
   void draw_timeline(const Timeline& timeline, double y) {
-    const double right = x_of(axis_.end) + kFigures;
     out_ << R"(<text class="name" x=")" << kMargin << R"(" y=")" << y + 20 << "\">"
          << escape_xml(timeline.name()) << R"( <tspan class="quiet" font-weight="normal" dx="8">)"
-         << escape_xml(concat(timeline.shape_text(), "; ", timeline.result_text()))
-         << "</tspan></text>\n";
-    text("figure", right - 70, y + 20, "bubble");
-    text("figure", right, y + 20, "peak");
+         << escape_xml(caption_of(timeline)) << "</tspan></text>\n";
+    text("figure", right() - 70, y + 20, "bubble");
+    text("figure", right(), y + 20, "peak");
     const double top = y + kCaption;
     for (int64_t rank = 0; rank < timeline.pp(); ++rank) {
       draw_rank(timeline, {rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
@@ -132,11 +157,10 @@ class Drawing {
     rect("idle", x_of(0), y, timeline.makespan() * per_time_, kRow, "");
     out_ << "/>\n";
     for (const TimelineBlock& block : timeline.blocks_of(rank)) draw_block(timeline, block, y);
-    const double right = x_of(axis_.end) + kFigures;
     const RankTimes& times = timeline.times_of(rank);
     const double share = timeline.makespan() > 0 ? times.bubble / timeline.makespan() : 0;
-    text("figure", right - 70, y + kRow / 2 + 4, percent(share));
-    text("figure", right, y + kRow / 2 + 4, std::to_string(times.peak_activations));
+    text("figure", right() - 70, y + kRow / 2 + 4, percent(share));
+    text("figure", right(), y + kRow / 2 + 4, std::to_string(times.peak_activations));
   }
 
   // Without its end, so that a title may follow.
@@ -198,13 +222,14 @@ class Drawing {
       x = legend_text(x, y, action_words(type));
     }
     if (has_overlaps(timelines_)) x = legend_text(x, y, "stacked: both at once");
-    x = legend_text(swatch(x, y, "#e6e9ef"), y, "idle");
+    x = legend_text(swatch(x, y, ""), y, "idle");
     if (chunks > 1) x = legend_text(x, y, "lighter: a rank's later stages");
     legend_text(x, y, "numbers: microbatches");
   }
 
+  // Without a colour it is that of idle time.
   double swatch(double x, double y, std::string_view color) {
-    rect("swatch", x, y, 18, 16, color);
+    rect(color.empty() ? "idle swatch" : "swatch", x, y, 18, 16, color);
     out_ << "/>\n";
     return x + 20;
   }

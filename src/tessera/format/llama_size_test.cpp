@@ -3,45 +3,26 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/format/llama_presets.h"
 
 namespace tessera {
 namespace {
 
-LlamaConfig llama3_8b() {
-  return {.vocab_size = 128256,
-          .hidden_size = 4096,
-          .intermediate_size = 14336,
-          .num_hidden_layers = 32,
-          .num_attention_heads = 32,
-          .num_key_value_heads = 8,
-          .head_dim = 128};
-}
-
-LlamaConfig llama3_70b() {
-  return {.vocab_size = 128256,
-          .hidden_size = 8192,
-          .intermediate_size = 28672,
-          .num_hidden_layers = 80,
-          .num_attention_heads = 64,
-          .num_key_value_heads = 8,
-          .head_dim = 128};
-}
-
 // As the models' own pages and transformers count them.
 TEST(LlamaSize, CountsKnownModels) {
   EXPECT_EQ(parameter_count(LlamaConfig{}), 6'738'415'616);  // Llama 2 7B has the default shape.
-  EXPECT_EQ(parameter_count(llama3_8b()), 8'030'261'248);
-  EXPECT_EQ(parameter_count(llama3_70b()), 70'553'706'496);
+  EXPECT_EQ(parameter_count(llama_preset("llama3-8b")), 8'030'261'248);
+  EXPECT_EQ(parameter_count(llama_preset("llama3-70b")), 70'553'706'496);
 }
 
 TEST(LlamaSize, TiedHeadIsCountedOnce) {
-  LlamaConfig config = llama3_8b();
+  LlamaConfig config = llama_preset("llama3-8b");
   config.tie_word_embeddings = true;
   EXPECT_EQ(parameter_count(config), 8'030'261'248 - 128256 * 4096LL);
 }
 
 TEST(LlamaSize, FlopsGrowWithThePositions) {
-  const LlamaConfig config = llama3_8b();
+  const LlamaConfig config = llama_preset("llama3-8b");
   const int64_t matrices =
       8'030'261'248 - 128256 * 4096LL - 65 * 4096LL;  // Without look-up, norms.
   EXPECT_EQ(flops_per_token(config, 8192), 6 * matrices + 12 * 32 * 32 * 128 * 8192LL);
@@ -49,11 +30,11 @@ TEST(LlamaSize, FlopsGrowWithThePositions) {
 }
 
 TEST(LlamaSize, RefusesWhatIsNoNumber) {
-  LlamaConfig config = llama3_8b();
+  LlamaConfig config = llama_preset("llama3-8b");
   config.hidden_size = int64_t{1} << 40;
   config.vocab_size = int64_t{1} << 40;
   EXPECT_THROW(parameter_count(config), ConfigError);
-  EXPECT_THROW(flops_per_token(llama3_8b(), 0), ConfigError);
+  EXPECT_THROW(flops_per_token(llama_preset("llama3-8b"), 0), ConfigError);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdio>
 
 #include "tessera/base/text.h"
@@ -23,13 +21,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
-  constexpr size_t kMost = size_t{1} << 30;  // One call of the system takes less than 2 GiB.
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), std::min(bytes.size(), kMost));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_system_error("cannot write " + path_);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-  }
+  write_all(file_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
 }
 
 void NewFile::finish() {

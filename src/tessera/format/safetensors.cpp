@@ -104,7 +104,8 @@ void check_cover(const SafetensorsHeader& header, int64_t file_size, std::string
 
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view origin) {
   const std::string_view text = header_text(file, origin);
-  const JsonSource source{.origin = origin, .what = "safetensors header", .deepest = 4};
+  const JsonSource source{
+      .origin = origin, .what = "safetensors header", .deepest = 4, .begin = kLengthBytes};
   const nlohmann::json document = parse_json(text, source);
   SafetensorsHeader header{.data_begin = kLengthBytes + static_cast<int64_t>(text.size())};
   JsonField(document, source).members([&](const std::string& name, const JsonField& field) {

@@ -1,5 +1,6 @@
 #include "tessera/format/token_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/base/check.h"
@@ -71,9 +72,10 @@ void TokenFile::read(int64_t begin, std::span<int64_t> tokens) const {
             path(), " were asked for, which has ", size_);
   const size_t offset = static_cast<size_t>(begin) * width(dtype_);
   widener(dtype_)(data_.subspan(offset, tokens.size() * width(dtype_)), tokens);
-  for (const int64_t token : tokens) {
-    if (token < 0) throw DataError(concat(path(), ": token ", token, " is negative"));
-  }
+  const auto negative = std::ranges::find_if(tokens, [](int64_t token) { return token < 0; });
+  if (negative == tokens.end()) return;
+  throw DataError(concat(path(), ": token ", begin + (negative - tokens.begin()), " is ", *negative,
+                         ", and ids start at 0"));
 }
 
 }  // namespace tessera

@@ -36,7 +36,8 @@ TEST(TokenFile, NpySaysItself) {
   const TokenFile file(path);
   EXPECT_EQ(file.size(), 2);
   EXPECT_EQ(tokens_of(file, 0, 1), (std::vector<int64_t>{5}));
-  EXPECT_EQ(message_of<DataError>([&] { tokens_of(file, 0, 2); }), path + ": token -1 is negative");
+  EXPECT_EQ(message_of<DataError>([&] { tokens_of(file, 0, 2); }),
+            path + ": token 1 is -1, and ids start at 0");
 }
 
 TEST(TokenFile, WhatIsRefused) {

@@ -43,6 +43,7 @@ LocalJob::LocalJob(const LaunchOptions& options, const StartMessage& start,
                         .command = options.command,
                         .environment = rank_environment(options, start, local, folder),
                         .log = options.log_dir.empty() ? "" : concat(folder, "/rank_", rank),
+                        .foreground = rank == options.foreground,
                         .error_file = error_file_of(folder, rank)};
     ranks_.push_back(std::make_unique<RankProcess>(spec, loop, guard, screen));
   }

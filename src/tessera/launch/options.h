@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/draw/color.h"
+#include "tessera/topology/rank.h"
 
 namespace tessera {
 
@@ -28,7 +29,9 @@ struct LaunchOptions {
   Endpoint rendezvous = {};               // Several nodes: an address of node 0.
   std::string id = "none";                // Launchers of one job have the same.
   int64_t max_restarts = 0;
-  std::string log_dir = "";                           // Empty: the screen.
+  std::string log_dir = "";  // Empty: the screen.
+  /// Whose output is the launcher's own, without prefix: it may draw on the terminal.
+  std::optional<GlobalRank> foreground = {};
   std::string master_addr = "";                       // Empty: node 0's address.
   int64_t master_port = 0;                            // 0: a free one.
   std::chrono::milliseconds grace{5000};              // From SIGTERM to SIGKILL.

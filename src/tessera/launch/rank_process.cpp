@@ -23,7 +23,7 @@ int64_t microseconds_since_1970() {
 
 std::unique_ptr<RankStream> stream(const RankSpec& spec, EventLoop& loop, Sink& sink,
                                    std::string prefix) {
-  if (!spec.log.empty()) return nullptr;
+  if (spec.foreground || !spec.log.empty()) return nullptr;
   return std::make_unique<RankStream>(loop, sink, std::move(prefix));
 }
 
@@ -95,13 +95,13 @@ RankProcess::~RankProcess() {
 
 Process RankProcess::start() {
   unlink(spec_.error_file.c_str());  // Of an earlier job with the same folder.
-  const Descriptor out_log = out_ ? Descriptor() : open_log(".out");
-  const Descriptor err_log = err_ ? Descriptor() : open_log(".err");
+  const Descriptor out_end = out_ ? Descriptor() : open_end(STDOUT_FILENO, ".out");
+  const Descriptor err_end = err_ ? Descriptor() : open_end(STDERR_FILENO, ".err");
   ProcessSpec process{.path = spec_.program,
                       .arguments = spec_.command,
                       .environment = spec_.environment,
-                      .out = out_ ? out_->writer().get() : out_log.get(),
-                      .err = err_ ? err_->writer().get() : err_log.get(),
+                      .out = out_ ? out_->writer().get() : out_end.get(),
+                      .err = err_ ? err_->writer().get() : err_end.get(),
                       .kept = health_.writer.get(),
                       .guard = guard_.descriptor()};
   process.environment.push_back(concat("TESSERA_HEALTH_FD=", health_.writer.get()));
@@ -112,6 +112,11 @@ void RankProcess::read_health() {
   char byte = 0;
   healthy_ = read(health_.reader.get(), &byte, 1) == 1 || healthy_;
   loop_.unwatch(health_.reader.get());  // Told or closed: nothing more will come.
+}
+
+Descriptor RankProcess::open_end(int own, const char* ending) const {
+  if (!spec_.foreground) return open_log(ending);
+  return checked(fcntl(own, F_DUPFD_CLOEXEC, 0), "cannot pass on the screen");
 }
 
 Descriptor RankProcess::open_log(const char* ending) const {
@@ -161,6 +166,7 @@ void RankProcess::close_streams() {
 }
 
 std::string RankProcess::tail_of(const RankStream* stream, const char* ending) const {
+  if (spec_.foreground) return "";  // It is on the screen already.
   return stream != nullptr ? stream->tail() : tail_of_file(spec_.log + ending);
 }
 

@@ -51,7 +51,8 @@ struct RankSpec {
   std::string program = "";
   std::vector<std::string> command = {};
   std::vector<std::string> environment = {};
-  std::string log = "";  // Path without .out and .err; "" for the screen.
+  std::string log = "";     // Path without .out and .err; "" for the screen.
+  bool foreground = false;  // The launcher's own screen, as it is.
   std::string error_file = "";
 };
 
@@ -85,13 +86,15 @@ class RankProcess {
   Process start();
   void read_health();
   Descriptor open_log(const char* ending) const;
+  /// Where a stream goes that does not come through here.
+  Descriptor open_end(int own, const char* ending) const;
   void note_end();
   std::string tail_of(const RankStream* stream, const char* ending) const;
 
   RankSpec spec_;
   EventLoop& loop_;
   Guard& guard_;
-  std::unique_ptr<RankStream> out_;  // None where there are logs.
+  std::unique_ptr<RankStream> out_;  // None where there are logs, and in the foreground.
   std::unique_ptr<RankStream> err_;
   Pipe health_ = make_pipe();
   Process process_;

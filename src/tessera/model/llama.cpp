@@ -361,11 +361,16 @@ void Llama::load(const WeightFiles& files) {
 }
 
 void Llama::save(const std::string& folder, int64_t shard_bytes) const {
-  TSR_CHECK(part() == whole(config()), "a part of a Llama (blocks ", part().begin, " to ",
-            part().end - 1, ") is no Hugging Face folder; save the whole");
   if (is_hollow())
     throw StateError("a Llama without values cannot be saved; call load() or initialize() first");
-  write_tensors(named_parameters(), folder, shard_bytes);
+  save(folder, shard_bytes, own_values);
+}
+
+void Llama::save(const std::string& folder, int64_t shard_bytes,
+                 const ParameterSource& source) const {
+  TSR_CHECK(part() == whole(config()), "a part of a Llama (blocks ", part().begin, " to ",
+            part().end - 1, ") is no Hugging Face folder; save the whole");
+  write_tensors(named_parameters(), folder, shard_bytes, source);
   NewFile file(std::filesystem::path(folder) / "config.json");
   file.write(to_json(config(), config_name(dtype())));
   file.finish();

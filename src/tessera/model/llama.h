@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tessera/format/llama_config.h"
+#include "tessera/layer/parameter.h"
 #include "tessera/layer/weight_gradients.h"
-#include "tessera/model/parameter.h"
 
 namespace tessera {
 
@@ -92,7 +92,11 @@ class Llama {
   /// Writes a Hugging Face folder: config.json and the weights, in several files with an index
   /// where they have more than `shard_bytes`. ConfigError where the folder holds weights already,
   /// and for a part of a model.
-  void save(const std::string& folder, int64_t shard_bytes = int64_t{5} << 30) const;
+  void save(const std::string& folder, int64_t shard_bytes = kShardBytes) const;
+  /// The same with values from elsewhere, one parameter after the other: of a model whose parts lie
+  /// on several ranks, for instance.
+  void save(const std::string& folder, int64_t shard_bytes, const ParameterSource& source) const;
+  static constexpr int64_t kShardBytes = int64_t{5} << 30;
 
  private:
   struct State;

@@ -1,6 +1,7 @@
 // A program of its own: the allocator that counts stays until the end of the process.
 #include <gtest/gtest.h>
 
+#include "tessera/format/llama_presets.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/model/llama.h"
 #include "tests/testkit/live_memory.h"
@@ -11,20 +12,9 @@ namespace {
 
 using testkit::LiveMemory;
 
-LlamaConfig llama3_70b() {
-  return {.vocab_size = 128256,
-          .hidden_size = 8192,
-          .intermediate_size = 28672,
-          .num_hidden_layers = 80,
-          .num_attention_heads = 64,
-          .num_key_value_heads = 8,
-          .head_dim = 128,
-          .max_position_embeddings = 8192};
-}
-
 TEST(LlamaMemory, SeventyBillionParametersCostNothing) {
   const int64_t before = LiveMemory::watch().bytes();
-  const Llama whole(llama3_70b(), {.dtype = at::kBFloat16});
+  const Llama whole(llama_preset("llama3-70b"), {.dtype = at::kBFloat16});
   EXPECT_EQ(whole.parameter_count(), 70'553'706'496);
   EXPECT_TRUE(whole.is_hollow());
   EXPECT_EQ(LiveMemory::watch().bytes(), before);
@@ -32,7 +22,7 @@ TEST(LlamaMemory, SeventyBillionParametersCostNothing) {
 
 TEST(LlamaMemory, AStageIsChangedWithoutMemory) {
   const int64_t before = LiveMemory::watch().bytes();
-  Llama stage(llama3_70b(),
+  Llama stage(llama_preset("llama3-70b"),
               {.part = LlamaPart{.begin = 30, .end = 40, .embedding = false, .head = false}});
   stage.to(at::kBFloat16);
   EXPECT_EQ(stage.parameter_count(), 10 * 855'654'400LL);
@@ -42,7 +32,7 @@ TEST(LlamaMemory, AStageIsChangedWithoutMemory) {
 
 // Each value is in memory once, and what a conversion needs besides is gone at the end.
 TEST(LlamaMemory, FillingTakesTheParametersAndNothingElse) {
-  LlamaConfig config = llama3_70b();
+  LlamaConfig config = llama_preset("llama3-70b");
   config.vocab_size = 100;
   config.hidden_size = 64;
   config.intermediate_size = 128;

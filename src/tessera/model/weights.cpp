@@ -103,15 +103,15 @@ at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const 
 }
 
 void write_tensors(const NamedParameters& parameters, const std::string& folder,
-                   int64_t shard_bytes) {
+                   int64_t shard_bytes, const ParameterSource& source) {
   std::vector<TensorSpec> specs;
-  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, const NamedParameter*> by_name;
   for (const NamedParameter& parameter : parameters) {
     specs.push_back(spec_of(parameter));
-    tensors[parameter.name] = parameter.tensor;
+    by_name[parameter.name] = &parameter;
   }
   const auto write = [&](const TensorSpec& spec, SafetensorsWriter& file) {
-    const at::Tensor values = tensors.at(spec.name).detach().to(at::kCPU).contiguous();
+    const at::Tensor values = source(*by_name.at(spec.name)).detach().to(at::kCPU).contiguous();
     file.write({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
   };
   write_weight_files(folder, specs, shard_bytes, write);

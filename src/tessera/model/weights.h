@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/model/parameter.h"
+#include "tessera/layer/parameter.h"
 
 /// Parameters from and to Hugging Face folders, whatever the model.
 namespace tessera {
@@ -23,9 +23,10 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
 /// `like`.
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like);
 
-/// Writes the parameters into a folder, which is made where it is not there.
+/// Writes the parameters into a folder, which is made where it is not there. `source` is asked for
+/// one after the other, in their order.
 void write_tensors(const NamedParameters& parameters, const std::string& folder,
-                   int64_t shard_bytes);
+                   int64_t shard_bytes, const ParameterSource& source = own_values);
 
 /// The dtype's name in config.json, e.g. "bfloat16".
 std::string config_name(at::ScalarType dtype);

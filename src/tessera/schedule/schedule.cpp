@@ -25,6 +25,19 @@ void for_each_task(std::span<const ScheduleRow> rows, const Visit& visit) {
   }
 }
 
+// "row 0, column 1: 0F9: ", where a shape that does not fit may come from: the first task with the
+// largest number that the shape has; "" where no task has it.
+std::string cause_of(const ScheduleShape& shape, std::span<const ScheduleRow> rows) {
+  const bool by_stage = shape.num_stages > shape.microbatches;
+  const int64_t largest = (by_stage ? shape.num_stages : shape.microbatches) - 1;
+  std::string cause;
+  for_each_task(rows, [&](const Task& task, size_t row, size_t column) {
+    if (!cause.empty() || (by_stage ? task.stage : task.microbatch) != largest) return;
+    cause = concat("row ", row, ", column ", column, ": ", to_string(task), ": ");
+  });
+  return cause;
+}
+
 }  // namespace
 
 Schedule::Schedule(std::string name, ScheduleShape shape, std::vector<ScheduleRow> rows,
@@ -56,16 +69,17 @@ void Schedule::check_shape() const {
   for (const auto& [value, what] : {std::pair{shape_.pp, "pp"},
                                     {shape_.num_stages, "num_stages"},
                                     {shape_.microbatches, "microbatches"}}) {
-    TSR_CHECK(value >= 1 && value <= kMost, what, " is ", value, "; it starts at 1");
+    TSR_CHECK(value >= 1 && value <= kMost, cause_of(shape_, rows_), what, " is ", value,
+              "; it starts at 1 and is at most ", kMost);
   }
   TSR_CHECK(rows_.size() == static_cast<size_t>(shape_.pp), "the table has ", rows_.size(),
             " rows for ", shape_.pp, " ranks; every rank has one row");
   // Even if each slot were an overlap. Keeps a short table with huge numbers from taking all
   // memory.
   const int64_t slots = count_slots(rows_);
-  TSR_CHECK(slots >= shape_.num_stages * shape_.microbatches, "the table has ", slots,
-            " slots, too few for a forward and a backward of ", shape_.num_stages, " stages × ",
-            shape_.microbatches, " microbatches");
+  TSR_CHECK(slots >= shape_.num_stages * shape_.microbatches, cause_of(shape_, rows_),
+            "the table has ", slots, " slots, too few for a forward and a backward of ",
+            shape_.num_stages, " stages × ", shape_.microbatches, " microbatches");
 }
 
 void Schedule::refuse_outside(const Task& task, size_t row, size_t column) const {

@@ -13,14 +13,17 @@
 #include "tessera/schedule/lower.h"
 #include "tessera/schedule/simulate.h"
 #include "tessera/schedule/verify.h"
+#include "tests/testkit/random_tables.h"
 
 namespace tessera {
 namespace {
 
+using testkit::any_below;
 using enum ActionType;
 
-size_t any_below(size_t end) {
-  return *rc::gen::inRange<size_t>(0, end);
+// On any few ranks.
+Schedule any_table(size_t least_ranks = 1) {
+  return testkit::RandomPlay(least_ranks + any_below(4)).play();
 }
 
 // A configuration that its family accepts.
@@ -36,60 +39,6 @@ ScheduleConfig any_config() {
   if (config.kind == ScheduleKind::kDualPipeV) config.microbatches += config.pp * 2;
   return config;
 }
-
-// Stages on ranks in any order, every rank with one at least.
-std::vector<size_t> any_placement(size_t pp) {
-  std::vector<size_t> ranks;
-  for (size_t rank = 0; rank < pp; ++rank) ranks.push_back(rank);
-  for (size_t more = any_below(pp + 2); more > 0; --more) ranks.push_back(any_below(pp));
-  for (size_t i = ranks.size(); i > 1; --i) std::swap(ranks[i - 1], ranks[any_below(i)]);
-  return ranks;
-}
-
-/// Plays a pipeline in which every time any rank does any of its tasks that can be done.
-class RandomPlay {
- public:
-  explicit RandomPlay(size_t least_ranks = 1)
-      : ranks_(any_placement(least_ranks + any_below(4))),
-        microbatches_(static_cast<int32_t>(1 + any_below(4))),
-        rows_(*std::ranges::max_element(ranks_) + 1) {}
-
-  Schedule play() {
-    const auto last = static_cast<int32_t>(ranks_.size()) - 1;
-    for (int32_t i = 0; i < microbatches_; ++i) ready_.push_back({kForward, 0, i});
-    while (!ready_.empty()) {
-      const size_t at = any_below(ready_.size());
-      const Task task = ready_[at];
-      ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(at));
-      perform(task, last);
-    }
-    const ScheduleShape shape{static_cast<int64_t>(rows_.size()), last + 1, microbatches_};
-    return {"random", shape, std::move(rows_)};
-  }
-
- private:
-  ActionType any_backward() { return *rc::gen::arbitrary<bool>() ? kBackward : kInputGrad; }
-
-  void perform(const Task& task, int32_t last) {
-    ScheduleRow& row = rows_[ranks_[static_cast<size_t>(task.stage)]];
-    if (any_below(8) == 0) row.emplace_back();
-    row.emplace_back(task);
-    if (task.type == kForward) {
-      const bool turns = task.stage == last;
-      ready_.push_back(turns ? Task{any_backward(), last, task.microbatch}
-                             : Task{kForward, task.stage + 1, task.microbatch});
-    }
-    if (task.type == kInputGrad) ready_.push_back({kWeightGrad, task.stage, task.microbatch});
-    if (gives_input_grad(task.type) && task.stage > 0) {
-      ready_.push_back({any_backward(), task.stage - 1, task.microbatch});
-    }
-  }
-
-  std::vector<size_t> ranks_;
-  int32_t microbatches_;
-  std::vector<ScheduleRow> rows_;
-  std::vector<Task> ready_;
-};
 
 /// The same pipeline by a clock that ticks: at each time every rank that is free starts its next
 /// action if all it needs is there. Costs are whole numbers.
@@ -178,7 +127,7 @@ RC_GTEST_PROP(ScheduleProperty, EveryGeneratedScheduleVerifies, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, RandomTablesVerifyInEveryForm, ()) {
-  const Schedule schedule = RandomPlay().play();
+  const Schedule schedule = any_table();
   RC_ASSERT(!verify(schedule).communicates);
   const Schedule early = lower(schedule);
   RC_ASSERT(verify(early).same_order);
@@ -188,13 +137,13 @@ RC_GTEST_PROP(ScheduleProperty, RandomTablesVerifyInEveryForm, ()) {
 
 RC_GTEST_PROP(ScheduleProperty, SimulationEqualsATickingClock, ()) {
   const bool random = *rc::gen::arbitrary<bool>();
-  const Schedule schedule = (random ? RandomPlay().play() : generate(any_config())).without_idle();
+  const Schedule schedule = (random ? any_table() : generate(any_config())).without_idle();
   const Costs costs = any_costs(schedule.num_stages());
   RC_ASSERT(simulate(schedule, costs).spans == Clock(schedule, costs).run());
 }
 
 RC_GTEST_PROP(ScheduleProperty, LoweringKeepsTheTimes, ()) {
-  const Schedule schedule = RandomPlay().play();
+  const Schedule schedule = any_table();
   const Costs costs = any_costs(schedule.num_stages());
   const double makespan = simulate(schedule, costs).makespan;
   RC_ASSERT(simulate(lower(schedule), costs).makespan == makespan);
@@ -203,7 +152,7 @@ RC_GTEST_PROP(ScheduleProperty, LoweringKeepsTheTimes, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, TheMemoryCurvePeaksWhereTheSimulationSays, ()) {
-  const Schedule schedule = RandomPlay().play();
+  const Schedule schedule = any_table();
   const Simulation result = simulate(schedule, any_costs(schedule.num_stages()));
   for (int64_t rank = 0; rank < schedule.pp(); ++rank) {
     int64_t peak = 0;
@@ -215,7 +164,7 @@ RC_GTEST_PROP(ScheduleProperty, TheMemoryCurvePeaksWhereTheSimulationSays, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, CsvIsReadAsItWasWritten, ()) {
-  const Schedule schedule = RandomPlay().play();
+  const Schedule schedule = any_table();
   RC_ASSERT(parse_schedule_csv(to_csv(schedule, CsvFormat::kComputeOnly), "random") == schedule);
   const Schedule lowered = lower(schedule);
   RC_ASSERT(parse_schedule_csv(to_csv(lowered, CsvFormat::kComms), "random",
@@ -253,7 +202,7 @@ bool is_refused(const Schedule& original, std::vector<ScheduleRow> rows) {
 
 // A single REDUCE_GRAD of a table with one stage may be left out: then no stage has one.
 RC_GTEST_PROP(ScheduleProperty, ATableWithoutOneActionIsRefused, ()) {
-  const Schedule compute = RandomPlay().play();
+  const Schedule compute = any_table();
   const bool lowered = *rc::gen::arbitrary<bool>() && compute.num_stages() > 1;
   const Schedule schedule = lowered ? lower(compute) : compute;
   auto rows = rows_of(schedule);
@@ -263,7 +212,7 @@ RC_GTEST_PROP(ScheduleProperty, ATableWithoutOneActionIsRefused, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, ATableWithARepeatedActionIsRefused, ()) {
-  const Schedule compute = RandomPlay().play();
+  const Schedule compute = any_table();
   const Schedule schedule = *rc::gen::arbitrary<bool>() ? lower(compute) : compute;
   auto rows = rows_of(schedule);
   const auto [r, c] = any_place(rows);
@@ -273,7 +222,7 @@ RC_GTEST_PROP(ScheduleProperty, ATableWithARepeatedActionIsRefused, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, ABackwardBeforeItsForwardIsRefused, ()) {
-  const Schedule compute = RandomPlay().play();
+  const Schedule compute = any_table();
   const Schedule schedule = *rc::gen::arbitrary<bool>() ? lower(compute) : compute;
   auto rows = rows_of(schedule);
   const size_t r = any_below(rows.size());
@@ -289,7 +238,7 @@ RC_GTEST_PROP(ScheduleProperty, ABackwardBeforeItsForwardIsRefused, ()) {
 }
 
 RC_GTEST_PROP(ScheduleProperty, AnActionOnAnotherRankIsRefused, ()) {
-  const Schedule schedule = lower(RandomPlay(2).play());
+  const Schedule schedule = lower(any_table(2));
   auto rows = rows_of(schedule);
   const auto [r, c] = any_place(rows);
   const size_t other = (r + 1 + any_below(rows.size() - 1)) % rows.size();

@@ -38,8 +38,14 @@ TEST(Schedule, RefusesTablesThatAreNone) {
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0B0", "."}); }),
             "row 1 computes no stage; every rank needs one");
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F2000000000 0B0"}); }),
-            "the table has 2 slots, too few for a forward and a backward of 1 stages × 2000000001 "
-            "microbatches");
+            "row 0, column 0: 0F2000000000: the table has 2 slots, too few for a forward and a "
+            "backward of 1 stages × 2000000001 microbatches");
+  EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0B0", "1F0 2000000000B0"}); }),
+            "row 1, column 1: 2000000000B0: the table has 4 slots, too few for a forward and a "
+            "backward of 2000000001 stages × 1 microbatches");
+  EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0F2147483647"}); }),
+            "row 0, column 1: 0F2147483647: microbatches is 2147483648; it starts at 1 and is at "
+            "most 2147483647");
 }
 
 TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
@@ -52,7 +58,9 @@ TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
   EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 2, .num_stages = 1, .microbatches = 1}); }),
             "row 1, column 0: 1F0 is of stage 1, but there are 1, counted from 0");
   EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 0}), ConfigError);
-  EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 3}), ConfigError);
+  EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 2, .num_stages = 2, .microbatches = 3}); }),
+            "the table has 4 slots, too few for a forward and a backward of 2 stages × 3 "
+            "microbatches");
 }
 
 }  // namespace

@@ -34,11 +34,6 @@ constexpr std::array kFamilies{ScheduleKind::kGPipe,
                                ScheduleKind::kZBVZeroBubble,
                                ScheduleKind::kDualPipeV};
 
-int64_t peak_activations(const Simulation& simulation) {
-  return std::ranges::max_element(simulation.ranks, {}, &RankTimes::peak_activations)
-      ->peak_activations;
-}
-
 bool is_better(const Simulation& a, const Simulation& b) {
   const double span_a = longest_span(a);
   const double span_b = longest_span(b);

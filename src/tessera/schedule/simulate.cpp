@@ -54,10 +54,7 @@ class Simulator {
       verify(schedule_);  // Says who waits for whom.
       TSR_ASSERT(false, "rank ", rank, " of a verified table waits forever");
     }
-    Simulation result;
-    result.makespan = *std::ranges::max_element(now_);
-    result.spans = std::move(spans_);
-    return result;
+    return simulation_of(schedule_, std::move(spans_));
   }
 
  private:
@@ -193,12 +190,24 @@ double Simulation::bubble_fraction() const {
   return total > 0 ? 1 - busy / total : 0;
 }
 
-Simulation simulate(const Schedule& schedule, const Costs& costs) {
-  Simulation result = Simulator(schedule, costs).run();
+Simulation simulation_of(const Schedule& schedule, std::vector<std::vector<TimeSpan>> spans) {
+  Simulation result;
+  for (const std::vector<TimeSpan>& row : spans) {
+    if (!row.empty()) result.makespan = std::max(result.makespan, row.back().end);
+  }
+  result.spans = std::move(spans);
   for (size_t rank = 0; rank < result.spans.size(); ++rank) {
     result.ranks.push_back(times_of(schedule.rows()[rank], result.spans[rank], result.makespan));
   }
   return result;
+}
+
+int64_t peak_activations(const Simulation& simulation) {
+  return std::ranges::max(simulation.ranks, {}, &RankTimes::peak_activations).peak_activations;
+}
+
+Simulation simulate(const Schedule& schedule, const Costs& costs) {
+  return Simulator(schedule, costs).run();
 }
 
 std::vector<LiveActivations> live_activations(const Schedule& schedule,

@@ -55,6 +55,12 @@ struct Simulation {
 /// table that never ends, with its cycle.
 Simulation simulate(const Schedule& schedule, const Costs& costs);
 
+/// The same of actions that really happened: of spans shaped like the rows, from time 0 on.
+Simulation simulation_of(const Schedule& schedule, std::vector<std::vector<TimeSpan>> spans);
+
+/// The most activations that a rank holds at once.
+int64_t peak_activations(const Simulation& simulation);
+
 /// From `time` on, `live` activations are held.
 struct LiveActivations {
   double time = 0;

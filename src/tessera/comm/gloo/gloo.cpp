@@ -1,4 +1,7 @@
+#include <signal.h>  // sigaction is POSIX.
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <csignal>
 
 #include "tessera/comm/gloo/factory.h"
 
@@ -25,9 +28,18 @@ class GlooEngine : public Engine {
   std::shared_ptr<::gloo::transport::Device> device_;
 };
 
+// Gloo writes to sockets whose other end may be gone, which would end a process that does nothing
+// about the signal. Python, under which Gloo mostly runs, ignores it as well.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler == SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 std::unique_ptr<Engine> make_engine(const LocalAddress& address) {
+  ignore_broken_pipes();
   return std::make_unique<GlooEngine>(address);
 }
 

@@ -1,19 +1,30 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tessera/comm/group.h"
 #include "tessera/comm/world.h"
 #include "tessera/mesh/device_mesh.h"
+#include "tessera/parallel/pipeline/pipeline.h"
 #include "tessera/plan/olmo_config.h"
 #include "tessera/plan/plan.h"
 
-/// OLMo-core's `distributed.parallel`, its mesh side. The configuration values are those of
-/// plan/olmo_config.h. docs/dialects/olmo.md has every name, and where this differs from the page.
+/// OLMo-core's `distributed.parallel`. The configuration values are those of plan/olmo_config.h.
+/// docs/dialects/olmo.md has every name, and where this differs from the page.
 ///
 /// A mesh that cannot give what it is asked for raises ConfigError.
+namespace torch::nn {
+class Module;
+}
+
 namespace tessera::olmo {
 
 /// **Collective**, in the current world. The mesh of these kinds of parallelism, with every group
@@ -70,5 +81,46 @@ ReplicateAndShardDegree get_replicate_and_shard_degree(const DataParallelConfig&
                                                        int64_t dp_world_size);
 /// Refuses enable_async: it is a pass of PyTorch's compiler, which LibTorch does not have.
 void maybe_enable_async_tp(const TensorParallelConfig& config, const DeviceMesh& tp_mesh);
+
+/// Runs a model's stages over a pipeline's ranks: a Pipeline under the page's names. **Collective**
+/// among the ranks of pp_mesh, as all it does.
+///
+///   PipelineSchedule schedule({block}, {module_stage(rank, block)}, get_pp_mesh(mesh), "1F1B",
+///   loss); const auto [output, losses] = schedule.step({x}, y);
+class PipelineSchedule {
+ public:
+  using ModelParts = std::vector<std::shared_ptr<torch::nn::Module>>;
+  using Loss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
+
+  /// `stages` are those of this rank, as many on every rank; `num_microbatches` is the number of
+  /// ranks unless given. ConfigError for names and numbers that no schedule has.
+  PipelineSchedule(ModelParts model_parts, std::vector<Stage> stages, const DeviceMesh& pp_mesh,
+                   const std::string& schedule_name, Loss loss_fn = {},
+                   std::optional<int64_t> num_microbatches = std::nullopt);
+
+  /// Forward and, with a loss function, backward. `args` reach the first stage, `kwargs` every
+  /// stage of the rank that gives them. On the rank of the last stage: the outputs of all
+  /// microbatches joined, and with a loss function the losses of each; undefined elsewhere.
+  std::pair<at::Tensor, at::Tensor> step(const Tensors& args, const at::Tensor& target = {},
+                                         const Keywords& kwargs = {});
+
+  const ModelParts& model_parts() const { return model_parts_; }
+  std::span<const Stage> stages() const { return pipeline_->stages(); }
+  const DeviceMesh& pp_mesh() const { return pp_mesh_; }
+  const std::string& schedule_name() const { return schedule_name_; }
+  const Loss& loss_fn() const { return loss_fn_; }
+  int64_t num_microbatches() const { return pipeline_->schedule().microbatches(); }
+  /// The table that is executed.
+  const Schedule& base_schedule() const { return pipeline_->schedule(); }
+  bool has_first_stage() const { return pipeline_->has_first_stage(); }
+  bool has_last_stage() const { return pipeline_->has_last_stage(); }
+
+ private:
+  ModelParts model_parts_;
+  DeviceMesh pp_mesh_;
+  std::string schedule_name_;
+  Loss loss_fn_;
+  std::optional<Pipeline> pipeline_;
+};
 
 }  // namespace tessera::olmo

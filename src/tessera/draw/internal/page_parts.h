@@ -12,6 +12,7 @@ struct PageParts {
   std::string_view script;
 };
 extern const PageParts kLayoutPage;
+extern const PageParts kReportPage;
 extern const PageParts kTimelinePage;
 
 /// The page with its title and data; `json` cannot end the script element that it stands in.

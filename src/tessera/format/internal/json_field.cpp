@@ -1,6 +1,7 @@
 #include "tessera/format/internal/json_field.h"
 
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "tessera/base/error.h"
@@ -11,14 +12,44 @@ namespace {
 
 using Json = nlohmann::json;
 
+// " near byte N": the last of those that were read, as it lies in the file.
+std::string near(const JsonSource& source, int64_t passed) {
+  return passed == 0 ? "" : concat(" near byte ", source.begin + passed - 1);
+}
+
+// Goes over a text and counts: not all errors of the parser tell where they happened.
+class CountedCharacter {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountedCharacter(const char* at, int64_t& passed) : at_(at), passed_(&passed) {}
+
+  reference operator*() const { return *at_; }
+  CountedCharacter& operator++() {
+    ++at_;
+    ++*passed_;
+    return *this;
+  }
+  bool operator==(const CountedCharacter& other) const { return at_ == other.at_; }
+
+ private:
+  const char* at_;
+  int64_t* passed_;
+};
+
 // Refuses what Json::parse would take: depth without end, and keys that stand twice.
 class Guard {
  public:
-  explicit Guard(const JsonSource& source) : source_(source) {}
+  Guard(const JsonSource& source, const int64_t& passed) : source_(source), passed_(passed) {}
 
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {
     if (depth > source_.deepest) {
-      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what));
+      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what,
+                             near(source_, passed_)));
     }
     const auto level = static_cast<size_t>(depth);
     if (event == Json::parse_event_t::object_start) {
@@ -26,25 +57,27 @@ class Guard {
       keys_.emplace_back();
     }
     if (event == Json::parse_event_t::key && !keys_[level].insert(value).second) {
-      throw DataError(concat(source_.origin, ": ", value.dump(), " stands twice"));
+      throw DataError(
+          concat(source_.origin, ": ", value.dump(), " stands twice", near(source_, passed_)));
     }
     return true;
   }
 
  private:
   const JsonSource& source_;
+  const int64_t& passed_;             // Characters of the text.
   std::vector<std::set<Json>> keys_;  // Of the open object of each depth.
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text, const JsonSource& source) {
+  int64_t passed = 0;
   try {
-    return Json::parse(text, Guard(source));
-  } catch (const Json::exception& error) {
-    const auto* place = dynamic_cast<const Json::parse_error*>(&error);
-    throw DataError(concat(source.origin, ": broken JSON",
-                           place == nullptr ? "" : concat(" near byte ", place->byte),
+    return Json::parse(CountedCharacter(text.data(), passed),
+                       CountedCharacter(text.data() + text.size(), passed), Guard(source, passed));
+  } catch (const Json::exception&) {
+    throw DataError(concat(source.origin, ": broken JSON", near(source, passed),
                            "; was the file cut off, or is it no ", source.what, "?"));
   }
 }

@@ -14,6 +14,7 @@ struct JsonSource {
   std::string_view origin;  // The file.
   std::string_view what;    // "dump", "config".
   int deepest = 8;          // Levels of lists and objects.
+  int64_t begin = 0;        // Of the text in the file.
 };
 
 /// DataError with the byte where the text breaks off, nests too deeply or names a key twice.

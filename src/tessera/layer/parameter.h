@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,5 +16,12 @@ struct NamedParameter {
 };
 
 using NamedParameters = std::vector<NamedParameter>;
+
+/// Where the values of a parameter come from: from the parameter itself, or from another rank that
+/// holds them.
+using ParameterSource = std::function<at::Tensor(const NamedParameter&)>;
+inline at::Tensor own_values(const NamedParameter& parameter) {
+  return parameter.tensor;
+}
 
 }  // namespace tessera

@@ -1,0 +1,71 @@
+// A module of one's own, written with LibTorch alone, trained by Tessera's loop to predict the next
+// byte of a text:
+//
+//   own_module README.md
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+
+#include <iostream>
+
+#include "tessera/base/error.h"
+#include "tessera/layer/tokens.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/train/batches.h"
+#include "tessera/train/single_engine.h"
+#include "tessera/train/trainer.h"
+
+using namespace tessera;
+
+struct Net : torch::nn::Module {
+  torch::nn::Embedding embedding = register_module("embedding", torch::nn::Embedding(256, 32));
+  torch::nn::GRU memory =
+      register_module("memory", torch::nn::GRU(torch::nn::GRUOptions(32, 64).batch_first(true)));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(64, 256));
+
+  // [rows, positions] → [rows, positions, 256]
+  at::Tensor forward(const at::Tensor& bytes) {
+    const auto [states, last] = memory->forward(embedding->forward(bytes));
+    return head->forward(states);
+  }
+};
+
+NamedParameters parameters_of(const torch::nn::Module& module) {
+  NamedParameters parameters;
+  for (const auto& entry : module.named_parameters()) {
+    parameters.push_back({entry.key(), entry.value()});
+  }
+  return parameters;
+}
+
+void run(const std::string& path) {
+  Net net;
+  const auto [text, held_out] = TokenData({.paths = {path}}).split(0.2);
+  const BatchOptions batch{.batch = 16, .seq = 64};
+  SingleEngine engine(parameters_of(net), [&](const at::Tensor& inputs, const at::Tensor& targets) {
+    return token_loss(net.forward(inputs), targets);
+  });
+  AdamW optimizer(engine.parameters());
+
+  const LearningRate rate{
+      .kind = LearningRateKind::kCosine, .peak = 1e-2, .warmup = 10, .steps = 150};
+  const auto tell = [](const StepMetrics& metrics) {
+    if (metrics.step % 25 != 0) return;
+    std::cout << "step " << metrics.step << "  loss " << metrics.loss << "  gradient "
+              << metrics.grad_norm << "\n";
+  };
+  train({.steps = rate.steps, .learning_rate = rate, .clip = 1}, engine, Batches(text, batch),
+        optimizer, {.after_step = tell});
+  std::cout << "held out  loss " << mean_loss(engine, Batches(held_out, batch), 1) << "\n";
+}
+
+int main(int count, char** arguments) {
+  try {
+    torch::manual_seed(0);
+    run(count > 1 ? arguments[1] : "README.md");
+  } catch (const Error& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tessera::cli {
+
+/// The document as text. Bytes that are no UTF-8, as file names may hold, are replaced.
+inline std::string json_text(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace tessera::cli

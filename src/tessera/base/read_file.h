@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tessera {
+
+/// The file's text, whatever it is; reading stops soon after `most` bytes. ConfigError for a
+/// folder, DataError for what cannot be read.
+std::string read_file(const std::string& path, size_t most);
+
+}  // namespace tessera

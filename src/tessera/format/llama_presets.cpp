@@ -1,0 +1,66 @@
+#include "tessera/format/llama_presets.h"
+
+#include <array>
+#include <utility>
+
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+LlamaConfig tiny() {
+  return {.vocab_size = 256,
+          .hidden_size = 192,
+          .intermediate_size = 512,
+          .num_hidden_layers = 4,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 4,
+          .head_dim = 48,
+          .max_position_embeddings = 2048,
+          .rms_norm_eps = 1e-5};
+}
+
+LlamaConfig llama3_8b() {
+  return {.vocab_size = 128256,
+          .hidden_size = 4096,
+          .intermediate_size = 14336,
+          .num_hidden_layers = 32,
+          .num_attention_heads = 32,
+          .num_key_value_heads = 8,
+          .head_dim = 128,
+          .max_position_embeddings = 8192,
+          .rms_norm_eps = 1e-5,
+          .rope_theta = 500000};
+}
+
+LlamaConfig llama3_70b() {
+  LlamaConfig config = llama3_8b();
+  config.hidden_size = 8192;
+  config.intermediate_size = 28672;
+  config.num_hidden_layers = 80;
+  config.num_attention_heads = 64;
+  return config;
+}
+
+using Preset = std::pair<std::string_view, LlamaConfig (*)()>;
+constexpr std::array<Preset, 3> kPresets{
+    {{"tiny", tiny}, {"llama3-8b", llama3_8b}, {"llama3-70b", llama3_70b}}};
+
+}  // namespace
+
+LlamaConfig llama_preset(std::string_view name) {
+  for (const auto& [known, make] : kPresets) {
+    if (known == name) return make();
+  }
+  const auto names = llama_preset_names();
+  throw ConfigError(concat("preset '", name, "' is unknown; choose from ", join(names, ", "),
+                           did_you_mean(name, names)));
+}
+
+std::vector<std::string> llama_preset_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : kPresets) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/format/llama_config.h"
+
+namespace tessera {
+
+/// Shapes that have a name: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and
+/// "llama3-70b". ConfigError with the nearest name for others.
+LlamaConfig llama_preset(std::string_view name);
+
+/// Every name that llama_preset takes.
+std::vector<std::string> llama_preset_names();
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+#include "tessera/format/pipeline_record.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/format/internal/json_field.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Field = JsonField;
+
+constexpr int64_t kVersion = 1;
+constexpr int64_t kMost = 1 << 22;  // Ranks, stages or microbatches.
+constexpr double kLatest = 4e9;     // Seconds; nanoseconds of it fit into 64 bits.
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Action action_of(const Field& field) {
+  constexpr std::string_view kExpected = "an action as text, \"0F3\"";
+  Action action;
+  try {
+    action = parse_action(field.text());
+  } catch (const DataError&) {
+    field.refuse(kExpected);
+  }
+  if (action.is_idle()) field.refuse(kExpected);
+  return action;
+}
+
+double time_of(const Field& field) {
+  const double seconds = field.duration();
+  if (seconds > kLatest) field.refuse(concat("at most ", kLatest, " seconds"));
+  return seconds;
+}
+
+// A rank computes one thing after the other.
+std::vector<RecordedAction> actions_of(const Field& root) {
+  double free = 0;
+  return root.at("actions").list([&](const Field& field) {
+    const RecordedAction recorded{action_of(field.at("action")),
+                                  {time_of(field.at("start")), time_of(field.at("end"))}};
+    const auto& [action, time] = recorded;
+    if (time.end < time.start) field.at("end").refuse(concat("at least its start, ", time.start));
+    if (!action.computes()) return recorded;
+    if (time.start < free) {
+      field.at("start").refuse(concat("at least ", free, ", when the rank was free"));
+    }
+    free = time.end;
+    return recorded;
+  });
+}
+
+}  // namespace
+
+std::string to_json(const PipelineRecord& record) {
+  const Json head{{"version", kVersion},
+                  {"schedule", record.schedule},
+                  {"pp", record.shape.pp},
+                  {"stages", record.shape.num_stages},
+                  {"microbatches", record.shape.microbatches},
+                  {"step", record.step},
+                  {"rank", record.rank.value}};
+  // An action a line, so that people can read and search it.
+  std::string text = line_of(head);
+  text.back() = ',';
+  text += "\n\"actions\":[";
+  std::string_view between = "\n";
+  for (const auto& [action, time] : record.actions) {
+    const Json line{{"action", to_string(action)}, {"start", time.start}, {"end", time.end}};
+    text.append(between).append(line_of(line));
+    between = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+PipelineRecord parse_pipeline_record(std::string_view text, std::string_view origin) {
+  if (text.size() > kLargestPipelineRecord) {
+    throw DataError(concat(origin, ": larger than the ",
+                           with_thousands(static_cast<int64_t>(kLargestPipelineRecord)),
+                           " bytes that a recorded step may have"));
+  }
+  const JsonSource source{.origin = origin, .what = "recorded step"};
+  const nlohmann::json document = parse_json(text, source);
+  const Field root(document, source);
+  root.at("version").integer(kVersion, kVersion);
+  PipelineRecord record{.schedule = root.at("schedule").text()};
+  record.shape.pp = root.at("pp").integer(1, kMost);
+  record.shape.num_stages = root.at("stages").integer(record.shape.pp, kMost);
+  record.shape.microbatches = root.at("microbatches").integer(1, kMost);
+  record.step = root.at("step").integer(0);
+  record.rank = {root.at("rank").integer(0, record.shape.pp - 1)};
+  record.actions = actions_of(root);
+  return record;
+}
+
+}  // namespace tessera

@@ -1,0 +1,162 @@
+// The recorded steps of a run: their files, and all ranks of a step together.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "tessera/base/check.h"
+#include "tessera/base/read_file.h"
+#include "tessera/format/new_file.h"
+#include "tessera/format/pipeline_record.h"
+#include "tessera/schedule/choose.h"
+#include "tessera/schedule/verify.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMsPerSecond = 1e3;
+constexpr double kShortestMs = 1e-6;  // Clocks tell nanoseconds; a time axis needs a length.
+
+fs::path folder_of(const fs::path& run) {
+  return run / "pipeline";
+}
+
+// The number between `before` and `after`, which are taken from the text with it.
+std::optional<int64_t> take_number(std::string_view& text, std::string_view before,
+                                   std::string_view after) {
+  if (!text.starts_with(before)) return std::nullopt;
+  text.remove_prefix(before.size());
+  const size_t end = text.find(after);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::optional<int64_t> number = to_integer(text.substr(0, end));
+  text.remove_prefix(end + after.size());
+  return number;
+}
+
+// By step. Other files may lie in the folder, too.
+std::map<int64_t, std::vector<fs::path>> files_of(const fs::path& run) {
+  std::map<int64_t, std::vector<fs::path>> files;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder_of(run), failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const std::string name = at->path().filename();
+    std::string_view rest = name;
+    const auto step = take_number(rest, "step-", ".");
+    const auto rank = take_number(rest, "rank-", ".json");
+    if (step && rank && rest.empty()) files[*step].push_back(at->path());
+  }
+  if (files.empty()) {
+    throw DataError(concat(run.string(), " has no recorded pipeline step (pipeline/step-K.rank-R.",
+                           "json in it); name the folder of a run that recorded one"));
+  }
+  return files;
+}
+
+[[noreturn]] void refuse(const PipelineRecord& record, std::string_view why) {
+  throw DataError(concat("the records of step ", record.step, ": ", why));
+}
+
+void check_together(const std::vector<PipelineRecord>& records) {
+  const PipelineRecord& first = records.front();
+  for (size_t i = 0; i < records.size(); ++i) {
+    const PipelineRecord& record = records[i];
+    if (record.step != first.step) refuse(first, concat("one is of step ", record.step));
+    if (record.schedule != first.schedule || record.shape != first.shape) {
+      refuse(first, concat("rank ", record.rank, " ran another schedule than rank ", first.rank));
+    }
+    if (record.rank.value != static_cast<int64_t>(i))
+      refuse(first, concat("rank ", i, " is missing, or there twice"));
+  }
+  if (std::ssize(records) != first.shape.pp) {
+    refuse(first, concat("rank ", records.size(), " of ", first.shape.pp, " is missing"));
+  }
+}
+
+struct Rows {
+  std::vector<ScheduleRow> actions;
+  std::vector<std::vector<TimeSpan>> spans;  // Milliseconds since the first of them began.
+};
+
+Rows rows_of(const std::vector<PipelineRecord>& records) {
+  double origin = std::numeric_limits<double>::infinity();
+  Rows rows;
+  for (const PipelineRecord& record : records) {
+    rows.actions.emplace_back();
+    rows.spans.emplace_back();
+    for (const auto& [action, time] : record.actions) {
+      if (!action.computes()) continue;
+      rows.actions.back().push_back(action);
+      rows.spans.back().push_back(time);
+      origin = std::min(origin, time.start);
+    }
+  }
+  for (auto& row : rows.spans) {
+    for (TimeSpan& span : row) {
+      span = {(span.start - origin) * kMsPerSecond, (span.end - origin) * kMsPerSecond};
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+fs::path pipeline_record_path(const fs::path& run, int64_t step, GroupRank rank) {
+  return folder_of(run) / concat("step-", step, ".rank-", rank, ".json");
+}
+
+void write_pipeline_record(const fs::path& run, const PipelineRecord& record) {
+  std::error_code failed;
+  fs::create_directories(folder_of(run), failed);
+  if (failed) {
+    throw DataError(concat("cannot make ", folder_of(run).string(), ": ", failed.message()));
+  }
+  NewFile file(pipeline_record_path(run, record.step, record.rank));
+  file.write(to_json(record));
+  file.finish();
+}
+
+RecordedStep join_records(std::vector<PipelineRecord> records) {
+  TSR_CHECK(!records.empty(), "a recorded step has at least one rank");
+  std::ranges::sort(records, {}, &PipelineRecord::rank);
+  check_together(records);
+  const PipelineRecord& first = records.front();
+  try {
+    check_table_size(first.shape, false);
+    Rows rows = rows_of(records);
+    Schedule schedule(first.schedule, first.shape, std::move(rows.actions));
+    verify(schedule);
+    Simulation simulation = simulation_of(schedule, std::move(rows.spans));
+    if (simulation.makespan < kShortestMs) refuse(first, "all of it took less than a nanosecond");
+    return {first.step, std::move(schedule), std::move(simulation)};
+  } catch (const ConfigError& error) {
+    refuse(first, error.what());
+  }
+}
+
+std::vector<int64_t> recorded_steps(const fs::path& run) {
+  std::vector<int64_t> steps;
+  for (const auto& [step, paths] : files_of(run)) steps.push_back(step);
+  return steps;
+}
+
+RecordedStep read_recorded_step(const fs::path& run, int64_t step) {
+  const auto files = files_of(run);
+  const auto found = files.find(step);
+  TSR_CHECK(found != files.end(), "step ", step, " was not recorded; recorded are ",
+            join(recorded_steps(run), ", "));
+  std::vector<PipelineRecord> records;
+  for (const fs::path& path : found->second) {
+    records.push_back(
+        parse_pipeline_record(read_file(path, kLargestPipelineRecord), path.string()));
+    const PipelineRecord& record = records.back();
+    if (path != pipeline_record_path(run, record.step, record.rank)) {
+      throw DataError(concat(path.string(), ": holds step ", record.step, " of rank ", record.rank,
+                             ", which its name does not say"));
+    }
+  }
+  return join_records(std::move(records));
+}
+
+}  // namespace tessera

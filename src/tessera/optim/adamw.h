@@ -1,0 +1,33 @@
+#pragma once
+
+#include "tessera/optim/master_weights.h"
+#include "tessera/optim/optimizer.h"
+
+namespace tessera {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;  // On every parameter.
+};
+
+/// Adam with decoupled weight decay: the update of torch.optim.AdamW, each parameter with its own
+/// count of steps, in one fused pass over memory. Pieces of a tensor that begin at multiples of 16
+/// elements get the bits that the whole gets; on a CPU other cuts may change the last place.
+class AdamW final : public Optimizer {
+ public:
+  explicit AdamW(const NamedParameters& parameters, const AdamWOptions& options = {});
+
+  void step(double learning_rate) override;
+  void zero_grad() override { weights_.zero_grad(); }
+  /// "step" (a float32 scalar), "exp_avg", "exp_avg_sq" and, where there is one, "master".
+  std::vector<OptimizerState> state() const override;
+
+ private:
+  MasterWeights weights_;
+  AdamWOptions options_;
+  std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each a weight.
+};
+
+}  // namespace tessera

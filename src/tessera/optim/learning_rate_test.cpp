@@ -1,0 +1,123 @@
+#include "tessera/optim/learning_rate.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "tessera/base/error.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using enum LearningRateKind;
+using testkit::message_of;
+
+std::string refusal(const LearningRate& rate) {
+  return message_of<ConfigError>([&] { check(rate); });
+}
+
+TEST(LearningRate, ConstantStaysAfterItsWarmUp) {
+  const LearningRate rate{.peak = 0.4, .warmup = 3};
+  EXPECT_DOUBLE_EQ(rate.at(0), 0.1);
+  EXPECT_DOUBLE_EQ(rate.at(1), 0.2);
+  EXPECT_DOUBLE_EQ(rate.at(2), 0.3);
+  EXPECT_EQ(rate.at(3), 0.4);
+  EXPECT_EQ(rate.at(1'000'000), 0.4);
+  EXPECT_EQ((LearningRate{.peak = 0.4}.at(0)), 0.4);
+}
+
+TEST(LearningRate, CosineIsTheFormula) {
+  const LearningRate rate{.kind = kCosine, .peak = 1, .final = 0.2, .warmup = 2, .steps = 12};
+  EXPECT_DOUBLE_EQ(rate.at(1), 2.0 / 3);
+  EXPECT_EQ(rate.at(2), 1);
+  EXPECT_DOUBLE_EQ(rate.at(7), 0.6);  // Half of the way.
+  EXPECT_DOUBLE_EQ(rate.at(11), 0.2 + 0.4 * (1 + std::cos(std::numbers::pi * 0.9)));
+  EXPECT_DOUBLE_EQ(rate.at(12), 0.2);
+  EXPECT_DOUBLE_EQ(rate.at(100), 0.2);
+}
+
+TEST(LearningRate, WsdFallsInAStraightLineAtTheEnd) {
+  const LearningRate rate{.kind = kWsd, .peak = 1, .warmup = 1, .steps = 10, .decay = 4};
+  const std::vector<double> expected{0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_DOUBLE_EQ(rate.at(static_cast<int64_t>(i)), expected[i]) << i;
+  }
+}
+
+// A valid one of any kind.
+rc::Gen<LearningRate> any_rate() {
+  return rc::gen::exec([] {
+    const int64_t steps = *rc::gen::inRange<int64_t>(1, 300);
+    const int64_t warmup = *rc::gen::inRange<int64_t>(0, steps);
+    LearningRate rate{.kind = *rc::gen::element(kConstant, kCosine, kWsd),
+                      .peak = *rc::gen::inRange(1, 1000) * 1e-4,
+                      .warmup = warmup,
+                      .steps = steps};
+    if (rate.kind != kConstant) rate.final = rate.peak * *rc::gen::inRange(0, 11) / 10;
+    if (rate.kind == kWsd) rate.decay = *rc::gen::inRange<int64_t>(0, steps - warmup + 1);
+    return rate;
+  });
+}
+
+RC_GTEST_PROP(LearningRateProperties, RisesToThePeakThenNeverAgain, ()) {
+  const LearningRate rate = *any_rate();
+  RC_ASSERT(rate.at(0) > 0);
+  RC_ASSERT(rate.at(rate.warmup) == rate.peak);
+  for (int64_t step = 1; step < rate.steps; ++step) {
+    if (step <= rate.warmup) RC_ASSERT(rate.at(step) > rate.at(step - 1));
+    if (step > rate.warmup) RC_ASSERT(rate.at(step) <= rate.at(step - 1));
+    RC_ASSERT(rate.at(step) >= std::min(rate.final, rate.at(0)) * (1 - 1e-12));
+  }
+}
+
+RC_GTEST_PROP(LearningRateProperties, HasNoJumps, ()) {
+  const LearningRate rate = *any_rate();
+  const int64_t falls = rate.kind == kWsd ? rate.decay : rate.steps - rate.warmup;
+  // No line is steeper than the warm-up's, nor than a cosine's middle.
+  const double fall = falls == 0 ? 0 : std::numbers::pi / 2 / static_cast<double>(falls);
+  const double rise = 1 / static_cast<double>(rate.warmup + 1);
+  const double most = rate.peak * std::max(rise, fall) * (1 + 1e-9);
+  for (int64_t step = 1; step < rate.steps; ++step) {
+    RC_ASSERT(std::abs(rate.at(step) - rate.at(step - 1)) <= most);
+  }
+}
+
+TEST(LearningRate, KindsHaveNames) {
+  for (const std::string& name : learning_rate_kind_names()) {
+    EXPECT_EQ(to_string(parse_learning_rate_kind(name)), name);
+  }
+  EXPECT_EQ(parse_learning_rate_kind("WSD"), kWsd);
+  EXPECT_EQ(message_of<ConfigError>([] { parse_learning_rate_kind("cosin"); }),
+            "no schedule of the learning rate is called 'cosin'; known are constant, cosine, wsd; "
+            "did you mean 'cosine'?");
+}
+
+TEST(LearningRate, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(refusal({.kind = kCosine, .warmup = 10, .steps = 10}),
+            "a warm-up of 10 steps in a run of 10 never ends; choose at most 9");
+  EXPECT_EQ(refusal({.kind = kWsd, .warmup = 4, .steps = 10, .decay = 7}),
+            "a decay of 7 steps is longer than what a run of 10 has left after its warm-up of 4; "
+            "choose at most 6");
+  EXPECT_EQ(refusal({.kind = kCosine}),
+            "a learning rate of kind cosine for a run of 0 steps; there is at least 1");
+  EXPECT_EQ(refusal({.warmup = -1}),
+            "a learning rate with -1 steps of warm-up and 0 of decay; both start at 0");
+  EXPECT_EQ(refusal({.peak = -0.5}), "learning rate -0.5 is none; they are finite and not below 0");
+  EXPECT_THROW(check({.peak = std::numeric_limits<double>::quiet_NaN()}), ConfigError);
+  EXPECT_EQ(refusal({.kind = kCosine, .peak = 0.1, .final = 0.2, .steps = 5}),
+            "a learning rate that falls from 0.1 to 0.2 would rise; choose a final rate of at most "
+            "0.1");
+  EXPECT_EQ(refusal({.kind = kCosine, .steps = 5, .decay = 2}),
+            "a learning rate of kind cosine has no decay of 2 steps; only wsd has one");
+  EXPECT_EQ(refusal({.peak = 0.1, .final = 0.01}),
+            "a constant learning rate does not end at 0.01; choose cosine or wsd, or leave `final` "
+            "out");
+  EXPECT_THROW(LearningRate{}.at(-1), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera

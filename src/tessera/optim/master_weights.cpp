@@ -1,0 +1,120 @@
+#include "tessera/optim/master_weights.h"
+
+#include <ATen/ops/_foreach_copy.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+
+#include "tessera/base/check.h"
+#include "tessera/layer/hollow.h"
+#include "tessera/optim/optimizer.h"
+
+namespace tessera {
+namespace {
+
+bool is_short(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 || dtype == at::kHalf;
+}
+
+void check_parameter(const NamedParameter& parameter) {
+  const at::Tensor& tensor = parameter.tensor;
+  const at::ScalarType dtype = tensor.scalar_type();
+  TSR_CHECK(dtype == at::kFloat || dtype == at::kDouble || is_short(dtype), "parameter '",
+            parameter.name, "' has dtype ", dtype,
+            "; optimizers change those of Double, Float, BFloat16 and Half");
+  TSR_CHECK(tensor.is_contiguous(), "parameter '", parameter.name,
+            "' is not contiguous; make it so before the optimizer is built");
+  if (!is_hollow(tensor)) return;
+  throw StateError(concat("parameter '", parameter.name,
+                          "' has no values yet; load or initialise it before the optimizer is "
+                          "built"));
+}
+
+// An element that came twice would be changed twice a step, a name could not be found again.
+void check_distinct(const NamedParameters& parameters) {
+  std::map<std::string, const at::Tensor*, std::less<>> names;
+  std::map<const void*, std::string> tensors;
+  for (const auto& [name, tensor] : parameters) {
+    TSR_CHECK(names.emplace(name, &tensor).second, "two parameters are called '", name,
+              "'; an optimizer knows them by their names");
+    const auto [known, is_new] = tensors.emplace(tensor.unsafeGetTensorImpl(), name);
+    TSR_CHECK(is_new, "parameters '", known->second, "' and '", name,
+              "' are one tensor; name it once");
+  }
+}
+
+// The fused kernels take lists of one kind.
+void check_alike(const NamedParameters& parameters, const std::vector<at::Tensor>& weights) {
+  for (size_t i = 1; i < weights.size(); ++i) {
+    const bool alike =
+        weights[i].dtype() == weights[0].dtype() && weights[i].device() == weights[0].device();
+    TSR_CHECK(alike, "'", parameters[0].name, "' is updated in ", weights[0].scalar_type(), " on ",
+              weights[0].device(), ", '", parameters[i].name, "' in ", weights[i].scalar_type(),
+              " on ", weights[i].device(), "; give each kind an optimizer of its own");
+  }
+}
+
+}  // namespace
+
+MasterWeights::MasterWeights(const NamedParameters& parameters) {
+  std::ranges::copy_if(parameters, std::back_inserter(parameters_),
+                       [](const NamedParameter& p) { return p.tensor.requires_grad(); });
+  TSR_CHECK(!parameters_.empty(), "none of ", parameters.size(),
+            " parameters asks for a gradient; there is nothing to optimise");
+  check_distinct(parameters_);
+  for (const NamedParameter& parameter : parameters_) {
+    check_parameter(parameter);
+    const at::Tensor& tensor = parameter.tensor;
+    // The parameter itself, not its memory, which may change.
+    weights_.push_back(is_short(tensor.scalar_type()) ? tensor.detach().to(at::kFloat) : tensor);
+  }
+  check_alike(parameters_, weights_);
+}
+
+std::vector<at::Tensor> MasterWeights::Pending::of(const std::vector<at::Tensor>& all) const {
+  std::vector<at::Tensor> chosen;
+  chosen.reserve(indices.size());
+  for (const size_t index : indices) chosen.push_back(all[index]);
+  return chosen;
+}
+
+MasterWeights::Pending MasterWeights::pending() const {
+  Pending pending;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const at::Tensor& gradient = parameters_[i].tensor.grad();
+    if (!gradient.defined()) continue;
+    pending.indices.push_back(i);
+    pending.weights.push_back(weights_[i]);
+    pending.gradients.push_back(gradient.to(weights_[i].scalar_type()).contiguous());
+  }
+  return pending;
+}
+
+void MasterWeights::publish(const Pending& changed) const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> copies;
+  for (const size_t index : changed.indices) {
+    if (!is_copy(index)) continue;
+    parameters.push_back(parameters_[index].tensor);
+    copies.push_back(weights_[index]);
+  }
+  if (!copies.empty()) at::_foreach_copy_(parameters, copies);
+}
+
+void MasterWeights::zero_grad() const {
+  for (const NamedParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+}
+
+void MasterWeights::append_state(size_t index, std::vector<OptimizerState>& to) const {
+  if (is_copy(index)) to.push_back({name(index), "master", weights_[index]});
+}
+
+bool MasterWeights::is_copy(size_t index) const {
+  return !weights_[index].is_same(parameters_[index].tensor);
+}
+
+}  // namespace tessera

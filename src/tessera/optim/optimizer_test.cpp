@@ -1,0 +1,323 @@
+// AdamW and SGD against LibTorch's own, and what both have in common.
+#include "tessera/optim/optimizer.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/layer/hollow.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/optim/sgd.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+
+constexpr int kSteps = 20;
+
+at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype) {
+  static at::Generator random = at::detail::createCPUGenerator(1);
+  return at::rand(shape, random, at::kDouble).sub(0.5).to(dtype);
+}
+
+double rate_of(int step) {
+  return 1e-2 / (1 + step);
+}
+
+NamedParameters some_parameters(at::ScalarType dtype) {
+  NamedParameters parameters;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{7, 5}, {1}, {0}, {3, 33}}) {
+    parameters.push_back({std::to_string(parameters.size()), some(shape, dtype).requires_grad_()});
+  }
+  return parameters;
+}
+
+NamedParameters copies_of(const NamedParameters& parameters, at::ScalarType dtype) {
+  NamedParameters copies;
+  for (const auto& [name, tensor] : parameters) {
+    copies.push_back({name, tensor.detach().to(dtype, false, true).requires_grad_()});
+  }
+  return copies;
+}
+
+std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  return tensors;
+}
+
+// The same gradients for both, rounded to the first one's dtype.
+void set_gradients(const NamedParameters& a, const NamedParameters& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const at::Tensor gradient = some(a[i].tensor.sizes(), a[i].tensor.scalar_type());
+    a[i].tensor.mutable_grad() = gradient;
+    b[i].tensor.mutable_grad() = gradient.to(b[i].tensor.scalar_type(), false, true);
+  }
+}
+
+double largest_difference(const NamedParameters& a, const NamedParameters& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].tensor.numel() == 0) continue;
+    const at::Tensor difference = a[i].tensor.detach().sub(b[i].tensor.detach()).abs().max();
+    largest = std::max(largest, difference.item<double>());
+  }
+  return largest;
+}
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const NamedParameters&)>;
+using MakePeer =
+    std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
+
+// How far the weights are from LibTorch's after some steps with a learning rate that changes.
+double distance_from_peer(at::ScalarType dtype, const MakeOptimizer& make,
+                          const MakePeer& make_peer) {
+  const NamedParameters ours = some_parameters(dtype);
+  const NamedParameters theirs = copies_of(ours, dtype);
+  const auto optimizer = make(ours);
+  const auto peer = make_peer(tensors_of(theirs));
+  for (int step = 0; step < kSteps; ++step) {
+    set_gradients(ours, theirs);
+    optimizer->step(rate_of(step));
+    peer->param_groups()[0].options().set_lr(rate_of(step));
+    peer->step();
+  }
+  return largest_difference(ours, theirs);
+}
+
+std::unique_ptr<Optimizer> adamw(const NamedParameters& parameters) {
+  return std::make_unique<AdamW>(parameters, AdamWOptions{.weight_decay = 0.3});
+}
+
+std::unique_ptr<torch::optim::Optimizer> peer_adamw(const std::vector<at::Tensor>& parameters) {
+  return std::make_unique<torch::optim::AdamW>(
+      parameters, torch::optim::AdamWOptions().betas({0.9, 0.95}).weight_decay(0.3));
+}
+
+std::unique_ptr<Optimizer> momentum(const NamedParameters& parameters) {
+  return std::make_unique<Sgd>(parameters, SgdOptions{.momentum = 0.9, .weight_decay = 0.1});
+}
+
+// The orders of operations differ, not the formula: a few units in the last place.
+constexpr double kFloatDistance = 1e-6;
+constexpr double kDoubleDistance = 1e-14;
+
+TEST(AdamW, IsLibTorchs) {
+  EXPECT_LT(distance_from_peer(at::kFloat, adamw, peer_adamw), kFloatDistance);
+  EXPECT_LT(distance_from_peer(at::kDouble, adamw, peer_adamw), kDoubleDistance);
+}
+
+TEST(Sgd, IsLibTorchs) {
+  for (const SgdOptions& options :
+       {SgdOptions{}, SgdOptions{.momentum = 0.9}, SgdOptions{.weight_decay = 0.1},
+        SgdOptions{.momentum = 0.8, .nesterov = true, .weight_decay = 0.2}}) {
+    const auto ours = [&](const NamedParameters& p) { return std::make_unique<Sgd>(p, options); };
+    const auto theirs = [&](const std::vector<at::Tensor>& p) {
+      return std::make_unique<torch::optim::SGD>(p, torch::optim::SGDOptions(1)
+                                                        .momentum(options.momentum)
+                                                        .nesterov(options.nesterov)
+                                                        .weight_decay(options.weight_decay));
+    };
+    EXPECT_LT(distance_from_peer(at::kFloat, ours, theirs), kFloatDistance);
+    EXPECT_LT(distance_from_peer(at::kDouble, ours, theirs), kDoubleDistance);
+  }
+}
+
+class EitherOptimizer : public testing::TestWithParam<MakeOptimizer> {};
+INSTANTIATE_TEST_SUITE_P(, EitherOptimizer, testing::Values(adamw, momentum),
+                         [](const auto& info) { return info.index == 0 ? "AdamW" : "Sgd"; });
+
+// How far pieces of a tensor, as sharded optimizers have them, come from the whole.
+double distance_of_pieces(const MakeOptimizer& make, at::IntArrayRef sizes) {
+  const at::Tensor whole = some({1003}, at::kFloat);
+  NamedParameters pieces;
+  for (const at::Tensor& piece : whole.split_with_sizes(sizes)) {
+    pieces.push_back({std::to_string(pieces.size()), piece.clone().requires_grad_()});
+  }
+  const NamedParameters one{{"whole", whole.requires_grad_()}};
+  const auto of_whole = make(one);
+  const auto of_pieces = make(pieces);
+  for (int step = 0; step < kSteps; ++step) {
+    whole.mutable_grad() = some({1003}, at::kFloat);
+    int64_t begin = 0;
+    for (const NamedParameter& piece : pieces) {
+      const int64_t size = piece.tensor.numel();
+      piece.tensor.mutable_grad() = whole.grad().narrow(0, begin, size).clone();
+      begin += size;
+    }
+    of_whole->step(rate_of(step));
+    of_pieces->step(rate_of(step));
+  }
+  return largest_difference({{"", at::cat(tensors_of(pieces))}}, one);
+}
+
+TEST_P(EitherOptimizer, PiecesGetTheBitsOfTheWhole) {
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(distance_of_pieces(GetParam(), {16, 480, 32, 475}), 0);
+    EXPECT_LT(distance_of_pieces(GetParam(), {1, 17, 500, 485}), 1e-7);  // The last place.
+  }
+}
+
+TEST_P(EitherOptimizer, ShortFloatsFollowAFloatRunAndAreRoundedOnce) {
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    const NamedParameters shorts = some_parameters(dtype);
+    const NamedParameters floats = copies_of(shorts, at::kFloat);
+    const auto of_shorts = GetParam()(shorts);
+    const auto of_floats = GetParam()(floats);
+    for (int step = 0; step < kSteps; ++step) {
+      set_gradients(shorts, floats);
+      of_shorts->step(rate_of(step));
+      of_floats->step(rate_of(step));
+    }
+    for (size_t i = 0; i < shorts.size(); ++i) {
+      EXPECT_TRUE(shorts[i].tensor.equal(floats[i].tensor.to(dtype))) << i;
+    }
+  }
+}
+
+TEST(Sgd, SmallUpdatesOfShortFloatsAddUp) {
+  const at::Tensor weight = at::full({3}, 1, at::kBFloat16).requires_grad_();
+  Sgd optimizer({{"weight", weight}});
+  weight.mutable_grad() = at::full({3}, 1, at::kBFloat16);
+  for (int step = 0; step < 1000; ++step) optimizer.step(1e-4);  // 1 - 1e-4 rounds to 1 there.
+  EXPECT_NEAR(weight[0].item<double>(), 0.9, 0.002);
+}
+
+TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
+  const NamedParameters parameters = some_parameters(at::kFloat);
+  const NamedParameters late = copies_of({parameters[0]}, at::kFloat);
+  const auto optimizer = GetParam()(parameters);
+  const auto alone = GetParam()(late);
+  const at::Tensor before = parameters[0].tensor.detach().clone();
+  parameters[1].tensor.mutable_grad() = some({1}, at::kFloat);
+  for (int step = 0; step < 3; ++step) optimizer->step(0.1);
+  EXPECT_TRUE(parameters[0].tensor.equal(before));
+  // Its own first step comes when its first gradient does.
+  set_gradients({parameters[0]}, late);
+  optimizer->step(0.1);
+  alone->step(0.1);
+  EXPECT_TRUE(parameters[0].tensor.equal(late[0].tensor));
+}
+
+TEST_P(EitherOptimizer, WhatAsksForNoGradientIsLeftAlone) {
+  const at::Tensor frozen = at::zeros({2});
+  const NamedParameters parameters{{"frozen", frozen},
+                                   {"b", some({2}, at::kFloat).requires_grad_()}};
+  for (const OptimizerState& state : GetParam()(parameters)->state()) EXPECT_EQ(state.name, "b");
+  EXPECT_EQ(message_of<ConfigError>([&] { GetParam()({{"frozen", frozen}}); }),
+            "none of 1 parameters asks for a gradient; there is nothing to optimise");
+}
+
+TEST_P(EitherOptimizer, ZeroGradDropsGradients) {
+  const NamedParameters parameters = some_parameters(at::kFloat);
+  set_gradients(parameters, parameters);
+  const auto optimizer = GetParam()(parameters);
+  optimizer->zero_grad();
+  for (const NamedParameter& parameter : parameters) {
+    EXPECT_FALSE(parameter.tensor.grad().defined());
+  }
+}
+
+TEST_P(EitherOptimizer, GradientsOfAnyStridesServe) {
+  const NamedParameters turned{{"a", some({4, 6}, at::kFloat).requires_grad_()}};
+  const NamedParameters plain = copies_of(turned, at::kFloat);
+  const at::Tensor gradient = some({6, 4}, at::kFloat).t();
+  turned[0].tensor.mutable_grad() = gradient;
+  plain[0].tensor.mutable_grad() = gradient.contiguous();
+  GetParam()(turned)->step(0.1);
+  GetParam()(plain)->step(0.1);
+  EXPECT_TRUE(turned[0].tensor.equal(plain[0].tensor));
+}
+
+// What a checkpoint does: values and state copied into new ones continue with the same bits.
+TEST_P(EitherOptimizer, StateCarriesOnARun) {
+  const NamedParameters first = some_parameters(at::kBFloat16);
+  const auto before = GetParam()(first);
+  for (int step = 0; step < 5; ++step) {
+    set_gradients(first, first);
+    before->step(rate_of(step));
+  }
+  const NamedParameters second = copies_of(first, at::kBFloat16);
+  const auto after = GetParam()(second);
+  const auto from = before->state();
+  const auto to = after->state();
+  ASSERT_EQ(from.size(), to.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    EXPECT_EQ(from[i].name + from[i].kind, to[i].name + to[i].kind);
+    to[i].tensor.copy_(from[i].tensor);
+  }
+  for (int step = 5; step < 10; ++step) {
+    set_gradients(first, second);
+    before->step(rate_of(step));
+    after->step(rate_of(step));
+  }
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].tensor.equal(second[i].tensor));
+}
+
+std::string kinds_of(const Optimizer& optimizer) {
+  std::string kinds;
+  for (const OptimizerState& state : optimizer.state()) kinds += state.kind + " ";
+  return kinds;
+}
+
+TEST(Optimizers, NameTheirState) {
+  const NamedParameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
+  const NamedParameters brief{{"a", some({2}, at::kHalf).requires_grad_()}};
+  EXPECT_EQ(kinds_of(AdamW(one)), "step exp_avg exp_avg_sq ");
+  EXPECT_EQ(kinds_of(AdamW(brief)), "step exp_avg exp_avg_sq master ");
+  EXPECT_EQ(kinds_of(Sgd(one)), "");
+  EXPECT_EQ(kinds_of(Sgd(brief, {.momentum = 0.9})), "momentum_buffer master ");
+}
+
+TEST(Optimizers, RefuseParametersThatTheyCannotChange) {
+  const at::Tensor tensor = some({2, 3}, at::kFloat).requires_grad_();
+  const auto refusal = [](const NamedParameters& parameters) {
+    return message_of<ConfigError>([&] { Sgd{parameters}; });
+  };
+  EXPECT_EQ(refusal({{"a", tensor}, {"b", tensor}}),
+            "parameters 'a' and 'b' are one tensor; name it once");
+  EXPECT_EQ(refusal({{"a", tensor}, {"a", some({1}, at::kFloat).requires_grad_()}}),
+            "two parameters are called 'a'; an optimizer knows them by their names");
+  EXPECT_EQ(refusal({{"a", some({2, 3}, at::kFloat).t().requires_grad_()}}),
+            "parameter 'a' is not contiguous; make it so before the optimizer is built");
+  EXPECT_EQ(refusal({{"a", at::zeros({2}, at::kComplexFloat).requires_grad_()}}),
+            "parameter 'a' has dtype ComplexFloat; optimizers change those of Double, Float, "
+            "BFloat16 and Half");
+  EXPECT_EQ(refusal({{"a", tensor}, {"b", some({1}, at::kDouble).requires_grad_()}}),
+            "'a' is updated in Float on cpu, 'b' in Double on cpu; give each kind an optimizer of "
+            "its own");
+  EXPECT_EQ(message_of<StateError>(
+                [] { Sgd{NamedParameters{{"a", hollow({3}, at::kFloat).requires_grad_()}}}; }),
+            "parameter 'a' has no values yet; load or initialise it before the optimizer is built");
+}
+
+TEST(Optimizers, RefuseOptionsOutOfTheirRange) {
+  const NamedParameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
+  EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.beta2 = 1}); }),
+            "betas 0.9 and 1 of AdamW; both lie between 0 and 1, without 1");
+  EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.eps = -1}); }),
+            "eps -1 of AdamW is not from 0 up");
+  EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.weight_decay = -0.1}); }),
+            "weight decay -0.1 is not from 0 up");
+  EXPECT_EQ(message_of<ConfigError>([&] { Sgd(one, {.momentum = -0.1}); }),
+            "momentum -0.1 is not from 0 up");
+  EXPECT_EQ(message_of<ConfigError>([&] { Sgd(one, {.nesterov = true}); }),
+            "Nesterov's step looks ahead by the momentum, which is 0; choose one above it");
+  EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one).step(-1); }),
+            "learning rate -1 is none; they are finite and not below 0");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#include "tessera/optim/sgd.h"
+
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include "tessera/base/check.h"
+#include "tessera/optim/learning_rate.h"
+
+namespace tessera {
+namespace {
+
+SgdOptions checked(const SgdOptions& options) {
+  TSR_CHECK(options.momentum >= 0, "momentum ", options.momentum, " is not from 0 up");
+  TSR_CHECK(options.weight_decay >= 0, "weight decay ", options.weight_decay, " is not from 0 up");
+  TSR_CHECK(!options.nesterov || options.momentum > 0,
+            "Nesterov's step looks ahead by the momentum, which is 0; choose one above it");
+  return options;
+}
+
+}  // namespace
+
+Sgd::Sgd(const NamedParameters& parameters, const SgdOptions& options)
+    : weights_(parameters), options_(checked(options)) {
+  if (options_.momentum == 0) return;
+  for (const at::Tensor& weight : weights_.tensors()) {
+    momenta_.push_back(at::zeros_like(weight.detach()));
+  }
+}
+
+void Sgd::step(double learning_rate) {
+  check_learning_rate(learning_rate);
+  const at::NoGradGuard no_grad;
+  const MasterWeights::Pending pending = weights_.pending();
+  if (pending.indices.empty()) return;
+  const std::vector<at::Tensor> momenta =
+      momenta_.empty() ? std::vector<at::Tensor>() : pending.of(momenta_);
+  // Momenta start as zeros, with which the first step is like any other.
+  at::_fused_sgd_(pending.weights, pending.gradients, momenta, options_.weight_decay,
+                  options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
+                  /*maximize=*/false, /*is_first_step=*/false);
+  weights_.publish(pending);
+}
+
+std::vector<OptimizerState> Sgd::state() const {
+  std::vector<OptimizerState> all;
+  for (size_t i = 0; i < weights_.tensors().size(); ++i) {
+    if (!momenta_.empty()) all.push_back({weights_.name(i), "momentum_buffer", momenta_[i]});
+    weights_.append_state(i, all);
+  }
+  return all;
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "tessera/optim/master_weights.h"
+#include "tessera/optim/optimizer.h"
+
+namespace tessera {
+
+struct SgdOptions {
+  double momentum = 0;
+  bool nesterov = false;  // Looks ahead by one momentum; needs one.
+  double weight_decay = 0;
+};
+
+/// Stochastic gradient descent: the update of torch.optim.SGD without dampening.
+class Sgd final : public Optimizer {
+ public:
+  explicit Sgd(const NamedParameters& parameters, const SgdOptions& options = {});
+
+  void step(double learning_rate) override;
+  void zero_grad() override { weights_.zero_grad(); }
+  /// "momentum_buffer" with momentum and, where there is one, "master".
+  std::vector<OptimizerState> state() const override;
+
+ private:
+  MasterWeights weights_;
+  SgdOptions options_;
+  std::vector<at::Tensor> momenta_;  // One a weight; none without momentum.
+};
+
+}  // namespace tessera

@@ -1,0 +1,165 @@
+#include "tessera/parallel/ddp/internal/same_model.h"
+
+#include <ATen/ops/cat.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/objects.h"
+#include "tessera/layer/hollow.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMostTold = 3;                       // Ranks that differ.
+constexpr int64_t kMessageBytes = int64_t{32} << 20;  // Of values that travel together.
+
+std::string text_of(const at::Tensor& tensor) {
+  std::string text = concat(c10::toString(tensor.scalar_type()), " [", join(tensor.sizes(), ", "),
+                            "] on ", tensor.device().type());
+  if (!tensor.is_contiguous()) text += concat(" with strides [", join(tensor.strides(), ", "), "]");
+  return text;
+}
+
+// What must be equal on all ranks, a line each.
+std::vector<std::string> lines_of(const DdpTensors& tensors, const DdpOptions& options) {
+  std::vector<std::string> lines{
+      concat("bucket_bytes ", options.bucket_bytes, " and reduce_dtype ",
+             options.reduce_dtype ? c10::toString(*options.reduce_dtype) : "of the parameters")};
+  for (const auto& [name, tensor] : tensors.parameters) {
+    lines.push_back(concat("parameter '", name, "' of ", text_of(tensor),
+                           tensor.requires_grad() ? "" : ", which is not trained"));
+  }
+  for (const auto& [name, tensor] : tensors.buffers) {
+    lines.push_back(concat("buffer '", name, "' of ", text_of(tensor)));
+  }
+  return lines;
+}
+
+void check_tensor(const std::string& what, const at::Tensor& tensor, const Group& group) {
+  TSR_CHECK(tensor.defined(), what, " is undefined; leave it out");
+  TSR_CHECK(tensor.layout() == at::kStrided, what, " is of layout ", tensor.layout(),
+            "; only dense tensors are replicated");
+  TSR_CHECK(!is_hollow(tensor), what, " has no memory yet; load or initialize the model first");
+  TSR_CHECK((group.backend() == Backend::kNccl) == tensor.is_cuda(), what, " is on ",
+            tensor.device().str(), ", but group ", group.name(), " uses ",
+            to_string(group.backend()), "; move the model, or use ",
+            tensor.is_cuda() ? "nccl" : "gloo");
+}
+
+void check_trained(const std::string& what, const at::Tensor& tensor) {
+  TSR_CHECK(tensor.is_floating_point(), what, " is of ", tensor.scalar_type(),
+            "; gradients are reduced in real floating-point dtypes");
+  TSR_CHECK(tensor.is_leaf(), what, " is the result of an operation; give the parameter itself");
+  TSR_CHECK(!torch::autograd::impl::post_acc_grad_hooks(tensor), what,
+            " has a hook for its gradient already; a parameter belongs to one strategy");
+}
+
+void check_options(const DdpOptions& options) {
+  TSR_CHECK(options.bucket_bytes > 0, "bucket_bytes is ", options.bucket_bytes,
+            "; buckets hold at least 1 byte");
+  TSR_CHECK(!options.reduce_dtype || c10::isFloatingType(*options.reduce_dtype), "reduce_dtype is ",
+            c10::toString(options.reduce_dtype.value_or(at::kFloat)),
+            "; gradients are reduced in real floating-point dtypes");
+}
+
+// Refuses what can be seen on this rank alone.
+void check_here(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
+  check_options(options);
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors.parameters) {
+    const std::string what = concat("parameter '", name, "'");
+    check_tensor(what, tensor, group);
+    if (tensor.requires_grad()) check_trained(what, tensor);
+    TSR_CHECK(names.insert(name).second, what, " is listed twice; names are given once");
+    TSR_CHECK(tensor.device() == tensors.parameters[0].tensor.device(), what, " is on ",
+              tensor.device().str(), ", others are on ",
+              tensors.parameters[0].tensor.device().str(), "; a replica lies on one device");
+  }
+  for (const auto& [name, tensor] : tensors.buffers) {
+    check_tensor(concat("buffer '", name, "'"), tensor, group);
+  }
+}
+
+// What this rank refuses, otherwise "".
+std::string refusal_of(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
+  try {
+    check_here(tensors, options, group);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string first_difference(const std::vector<std::string>& mine,
+                             const std::vector<std::string>& wanted) {
+  for (size_t i = 0; i < std::max(mine.size(), wanted.size()); ++i) {
+    const std::string here = i < mine.size() ? mine[i] : "nothing";
+    const std::string there = i < wanted.size() ? wanted[i] : "nothing";
+    if (here != there) return concat("has ", here, " where rank 0 of the group has ", there);
+  }
+  return "";
+}
+
+// The same words on all ranks, from what each has to say.
+void throw_where_any(const std::vector<std::string>& complaints, const Group& group,
+                     std::string_view what) {
+  std::vector<std::string> told;
+  size_t count = 0;
+  for (size_t i = 0; i < complaints.size(); ++i) {
+    if (complaints[i].empty()) continue;
+    if (++count <= kMostTold) told.push_back(concat("rank ", group.ranks()[i], " ", complaints[i]));
+  }
+  if (count > kMostTold) told.push_back(concat("so do ", count - kMostTold, " more ranks"));
+  TSR_CHECK(count == 0, what, " of group ", group.name(), ": ", join(told, "; "));
+}
+
+/// Tensors of one dtype that travel together.
+struct Message {
+  std::vector<at::Tensor> tensors;
+  int64_t bytes = 0;
+};
+
+void send(const Message& message, const Group& group) {
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : message.tensors) flat.push_back(tensor.reshape({-1}));
+  const at::Tensor all = broadcast(at::cat(flat), GroupRank{0}, group).wait();
+  if (group.rank() == GroupRank{0}) return;
+  int64_t begin = 0;
+  for (const at::Tensor& tensor : message.tensors) {
+    tensor.copy_(all.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+    begin += tensor.numel();
+  }
+}
+
+}  // namespace
+
+void check_same_model(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
+  const std::string refusal = refusal_of(tensors, options, group);
+  throw_where_any(all_gather_object(refusal.empty() ? "" : "says: " + refusal, group), group,
+                  "the model cannot be replicated on the ranks");
+  const auto mine = lines_of(tensors, options);
+  const auto difference = first_difference(mine, broadcast_object(mine, GroupRank{0}, group));
+  throw_where_any(all_gather_object(difference, group), group, "the models differ on the ranks");
+}
+
+void take_values_of_first(std::span<const NamedParameter> tensors, const Group& group) {
+  std::map<at::ScalarType, Message> open;
+  for (const auto& [name, tensor] : tensors) {
+    Message& message = open[tensor.scalar_type()];
+    message.tensors.push_back(tensor.detach());
+    message.bytes += static_cast<int64_t>(tensor.nbytes());
+    if (message.bytes < kMessageBytes) continue;
+    send(message, group);
+    message = {};
+  }
+  for (const auto& [dtype, message] : open) {
+    if (!message.tensors.empty()) send(message, group);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,101 @@
+#include "tessera/parallel/pipeline/internal/courier.h"
+#include "tessera/base/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMostSends = 16;
+constexpr int64_t kParts = kMostTensors + 1;  // The header is part 0.
+constexpr int64_t kLargestTag = (int64_t{1} << 31) - 1;
+
+bool goes_forward(const Task& message) {
+  return message.type == ActionType::kSendForward || message.type == ActionType::kRecvForward;
+}
+
+// The stage at the other end.
+int64_t other_stage(const Task& message) {
+  const bool next = goes_forward(message) == is_send(message.type);
+  return message.stage + (next ? 1 : -1);
+}
+
+Tensors buffers_for(const TensorForms& forms, BufferPool& pool) {
+  Tensors buffers;
+  for (const TensorForm& form : forms) buffers.push_back(pool.take(form));
+  return buffers;
+}
+
+}  // namespace
+
+Parcel Arrival::wait() && {
+  Parcel parcel;
+  parcel.tensors = std::move(work_).wait_all();
+  if (!header_) {
+    header_ = to_header(parcel.tensors.front());
+    parcel.tensors.erase(parcel.tensors.begin());
+  }
+  parcel.header = std::move(*header_);
+  return parcel;
+}
+
+Courier::Courier(const Group& group, const Schedule& schedule)
+    : group_(group),
+      schedule_(schedule),
+      device_(group.backend() == Backend::kNccl ? at::kCUDA : at::kCPU) {
+  const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
+  TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
+            schedule.num_stages(), " stages are more messages than there are names for; at most ",
+            most, " microbatches can be run");
+}
+
+GroupRank Courier::peer_of(const Task& message) const {
+  return schedule_.rank_of(other_stage(message));
+}
+
+// By the receiving stage, so that both ends say the same.
+int Courier::tag_of(const Task& message, size_t part) const {
+  const int64_t receiver = is_send(message.type) ? other_stage(message) : message.stage;
+  const int64_t lane = goes_forward(message) ? receiver : schedule_.num_stages() + receiver;
+  const int64_t number = lane * schedule_.microbatches() + message.microbatch;
+  return static_cast<int>(number * kParts + static_cast<int64_t>(part));
+}
+
+Work Courier::start(P2p::Kind kind, const Task& message, Tensors& tensors, size_t first_part) {
+  std::vector<P2p> parts;
+  for (at::Tensor& tensor : tensors) {
+    const int tag = tag_of(message, first_part + parts.size());
+    parts.push_back({kind, &tensor, peer_of(message), tag});
+  }
+  return batch_send_recv(parts, group_);
+}
+
+void Courier::send(const Task& message, const Header& header, const Tensors& tensors) {
+  Tensors parts{to_tensor(header, device_)};
+  parts.insert(parts.end(), tensors.begin(), tensors.end());
+  sends_.push_back(start(P2p::Kind::kSend, message, parts, 0));
+  while (schedule_.sends() == SendMode::kRendezvous && sends_.size() > kMostSends) {
+    (void)std::move(sends_.front()).wait_all();
+    sends_.pop_front();
+  }
+}
+
+Arrival Courier::receive(const Task& message, const TensorForms& forms, BufferPool& pool) {
+  Tensors parts{empty_header(device_)};
+  for (at::Tensor& buffer : buffers_for(forms, pool)) parts.push_back(std::move(buffer));
+  return {start(P2p::Kind::kRecv, message, parts, 0), std::nullopt};
+}
+
+Arrival Courier::receive_announced(const Task& message, BufferPool& pool) {
+  Tensors first{empty_header(device_)};
+  Header header = to_header(start(P2p::Kind::kRecv, message, first, 0).wait());
+  Tensors parts = buffers_for(header.forms, pool);
+  return {start(P2p::Kind::kRecv, message, parts, 1), std::move(header)};
+}
+
+void Courier::finish() {
+  while (!sends_.empty()) {
+    (void)std::move(sends_.front()).wait_all();
+    sends_.pop_front();
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <map>
+#include <optional>
+
+#include "tessera/parallel/pipeline/internal/activation.h"
+#include "tessera/parallel/pipeline/internal/agreement.h"
+#include "tessera/parallel/pipeline/internal/batch_slices.h"
+#include "tessera/parallel/pipeline/internal/core.h"
+
+namespace tessera {
+
+/// One walk through this rank's row. A rank that fails walks on without computing, so that every
+/// message is sent and received and those who wait for it are told.
+class StepRun {
+ public:
+  StepRun(PipelineCore& core, const PipelineBatch& batch, StepKind kind, const AgreedStep& agreed);
+
+  PipelineResult run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_wanted(const Task& task) const;
+  void perform(const Action& action);
+  void perform_compute(const Action& action);
+  void perform_other(const Task& task);
+
+  // Messages.
+  void send(const Task& task);
+  void receive(const Task& task);
+  Tensors open(Arrival arrival);
+  /// What a send carries: the tensors, or zeros in the same forms after a failure.
+  Tensors cargo(const Task& task, const TensorForms& forms);
+  TensorForms sent_forms(const Task& task, Place receiver);
+
+  // Compute.
+  void await(const Task& task);
+  void compute(const Task& task);
+  void forward(const Task& task);
+  void turn(const Task& task, Activation& activation);
+  void backward(const Task& task);
+  void weight_gradients(const Task& task);
+  void hand_on(const Task& task, int32_t to, Tensors tensors);
+  static Tensors take(std::map<Place, Tensors>& map, Place place);
+  void announce_last_backward(const Task& task);
+
+  BackwardForm form_of(const Task& task) const;
+
+  /// Runs the body; what it throws is this rank's failure, unless there is one already.
+  void guard(const Task& task, const std::function<void()>& body);
+  /// The same, unless the step has failed.
+  void attempt(const Task& task, const std::function<void()>& body);
+  void call_hook(const std::function<void()>& hook, const Task& task);
+  void fail(const StepFailure& failure, std::exception_ptr error);
+  void record(const Action& action, Clock::time_point start);
+  PipelineResult result();
+  [[noreturn]] void throw_failure() const;
+
+  PipelineCore& core_;
+  const PipelineBatch& batch_;
+  const bool training_;
+  const BatchSlices slices_;
+  const Clock::time_point origin_ = Clock::now();
+
+  CrossingForms& crossing_;
+  const bool announces_;
+  std::map<Place, Arrival> arriving_inputs_ = {};
+  std::map<Place, Arrival> arriving_gradients_ = {};
+  std::map<Place, Tensors> inputs_ = {};     // For the F of the place,
+  std::map<Place, Tensors> gradients_ = {};  // for its B or I,
+  std::map<Place, Tensors> outgoing_ = {};   // of its F, to be sent,
+  std::map<Place, Tensors> returning_ = {};  // of its B or I, to be sent.
+  std::map<Place, Activation> activations_ = {};
+  std::map<int32_t, int64_t> backwards_left_ = {};  // By stage: B and W.
+
+  std::optional<StepFailure> failure_ = std::nullopt;
+  std::exception_ptr error_ = nullptr;  // This rank's own.
+
+  std::map<int32_t, Tensors> outputs_ = {};  // By microbatch.
+  std::map<int32_t, at::Tensor> losses_ = {};
+  int64_t peak_ = 0;
+  std::vector<RecordedAction> recorded_ = {};
+};
+
+}  // namespace tessera

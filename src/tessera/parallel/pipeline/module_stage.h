@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/parallel/pipeline/stage.h"
+
+namespace tessera {
+
+/// A torch::nn module, or a holder of one, as a stage: from one tensor to one.
+///
+///   Pipeline pipeline({module_stage(0, torch::nn::Linear(8, 8))}, …);
+template <class Module>
+Stage module_stage(int64_t index, Module module) {
+  return {.index = index, .forward = [module](const Tensors& inputs, const StagePass&) mutable {
+            return Tensors{module->forward(inputs.at(0))};
+          }};
+}
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "tessera/parallel/pipeline/pipeline.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
+#include "tessera/parallel/pipeline/internal/core.h"
+#include "tessera/parallel/pipeline/internal/placing.h"
+#include "tessera/parallel/pipeline/internal/step_run.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMostKnownShapes = 64;
+
+std::set<Place> split_places(const ScheduleRow& row) {
+  std::set<Place> places;
+  for (const Action& action : row) {
+    for (const Task& task : action.tasks()) {
+      if (task.type == ActionType::kInputGrad) places.emplace(task.stage, task.microbatch);
+    }
+  }
+  return places;
+}
+
+void check_can_train(const PipelineCore& core, const PipelineBatch& batch) {
+  TSR_CHECK(at::GradMode::is_enabled(),
+            "a step needs gradients, but they are switched off here; use evaluate(), or end the "
+            "guard first");
+  if (!core.has(core.last_stage())) return;
+  TSR_CHECK(core.options.loss,
+            "this rank has the last stage but no loss function; give PipelineOptions::loss, or use "
+            "evaluate()");
+  TSR_CHECK(batch.target.defined(), "this rank has the last stage but no target; give it one");
+}
+
+PipelineResult run(PipelineCore& core, const PipelineBatch& batch, StepKind kind) {
+  ++core.calls;
+  const AgreedStep agreed = agree_on_step(core.control, core.schedule.microbatches(), [&] {
+    if (kind == StepKind::kTraining) check_can_train(core, batch);
+    StepTerms terms = terms_of(batch, core.has(0), core.has(core.last_stage()));
+    terms.call = core.calls;
+    terms.kind = kind;
+    terms.failed_before = core.failed;
+    return terms;
+  });
+  core.failed = true;
+  PipelineResult result = StepRun(core, batch, kind, agreed).run();
+  core.failed = false;
+  return result;
+}
+
+}  // namespace
+
+PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group& pp,
+                           PipelineOptions chosen)
+    : stages(std::move(given)),
+      schedule(std::move(table)),
+      options(std::move(chosen)),
+      group(pp),
+      control(on_lane(pp, Lane::kControl)),
+      split(split_places(schedule.row(pp.rank()))),
+      courier(on_lane(pp, Lane::kP2p), schedule),
+      pool(courier.device()) {}
+
+const Stage& PipelineCore::stage(int64_t index) const {
+  return *std::ranges::find(stages, index, &Stage::index);
+}
+
+CrossingForms& PipelineCore::crossing(uint64_t shapes, bool failed_before) {
+  if (failed_before || known.size() >= kMostKnownShapes) known.clear();
+  return known[shapes];
+}
+
+Pipeline::Pipeline(std::vector<Stage> stages, const Schedule& schedule, const Group& group,
+                   PipelineOptions options) {
+  check_placing(stages, schedule, group);
+  const Schedule table = executable(schedule);
+  check_together(group, "that every stage can be run", [&] { check_stages(stages, table); });
+  core_ = std::make_unique<PipelineCore>(std::move(stages), table, group, std::move(options));
+  core_->courier.connect();
+  barrier(core_->control);
+}
+
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
+Pipeline::~Pipeline() = default;
+
+PipelineResult Pipeline::step(const PipelineBatch& batch) {
+  return run(*core_, batch, StepKind::kTraining);
+}
+
+PipelineResult Pipeline::evaluate(const PipelineBatch& batch) {
+  const at::NoGradGuard no_grad;
+  return run(*core_, batch, StepKind::kEvaluation);
+}
+
+at::Tensor Pipeline::share_loss(const PipelineResult& result) const {
+  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core_->courier.device());
+  const at::Tensor loss = result.loss.defined() ? result.loss.to(options) : at::zeros({}, options);
+  return broadcast(loss, core_->schedule.rank_of(core_->last_stage()), core_->control).wait();
+}
+
+const Schedule& Pipeline::schedule() const {
+  return core_->schedule;
+}
+const Group& Pipeline::group() const {
+  return core_->group;
+}
+std::span<const Stage> Pipeline::stages() const {
+  return core_->stages;
+}
+bool Pipeline::has_first_stage() const {
+  return core_->has(0);
+}
+bool Pipeline::has_last_stage() const {
+  return core_->has(core_->last_stage());
+}
+
+}  // namespace tessera

@@ -1,0 +1,98 @@
+#include "tessera/parallel/pipeline/internal/placing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/objects.h"
+#include "tessera/schedule/lower.h"
+#include "tessera/schedule/verify.h"
+
+namespace tessera {
+namespace {
+
+/// What a rank says of itself, as JSON.
+using Placing = std::map<std::string, std::vector<int64_t>>;
+
+std::vector<int64_t> digest_of(const Schedule& schedule) {
+  const auto hash = std::hash<std::string>()(schedule.to_string());
+  return {static_cast<int64_t>(hash), schedule.pp(), schedule.num_stages(),
+          schedule.microbatches()};
+}
+
+std::vector<int64_t> indices_of(std::span<const Stage> stages) {
+  std::vector<int64_t> indices;
+  for (const Stage& stage : stages) indices.push_back(stage.index);
+  return indices;
+}
+
+void check_same_table(const std::vector<Placing>& ranks, const Group& group) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank) {
+    TSR_CHECK(ranks[rank].at("table") == ranks.front().at("table"), "ranks 0 and ", rank,
+              " of group ", group.name(), " have different tables; give all ranks the same");
+  }
+}
+
+// Every stage once, where the table has it.
+void check_stage(int64_t stage, GroupRank wanted, const std::vector<Placing>& ranks) {
+  std::vector<int64_t> found;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& stages = ranks[rank].at("stages");
+    found.insert(found.end(), static_cast<size_t>(std::ranges::count(stages, stage)),
+                 static_cast<int64_t>(rank));
+  }
+  TSR_CHECK(!found.empty(), "stage ", stage, " is missing; the table has it on rank ", wanted);
+  TSR_CHECK(found.size() == 1, "stage ", stage, " is there ", found.size(), " times (on rank ",
+            join(found, " and "), "); the table has it once, on rank ", wanted);
+  TSR_CHECK(found.front() == wanted.value, "stage ", stage, " is on rank ", found.front(),
+            "; the table has it on rank ", wanted);
+}
+
+void check_known(const std::vector<Placing>& ranks, int64_t num_stages) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const int64_t stage : ranks[rank].at("stages")) {
+      TSR_CHECK(0 <= stage && stage < num_stages, "rank ", rank, " has stage ", stage,
+                ", but the table has stages 0 to ", num_stages - 1);
+    }
+  }
+}
+
+bool reduces(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.rows(), [](const ScheduleRow& row) {
+    return std::ranges::find(row, ActionType::kReduceGrad, &Action::type) != row.end();
+  });
+}
+
+}  // namespace
+
+Schedule executable(const Schedule& schedule) {
+  const Schedule table = schedule.is_compute_only() ? lower(schedule) : schedule.without_idle();
+  const Verification proof = verify(table);
+  TSR_CHECK(proof.communicates || proof.num_messages == 0, "table ", schedule.name(),
+            " has neither messages nor is it compute-only, so it can be neither run nor lowered; "
+            "give the compute table");
+  return table;
+}
+
+void check_placing(std::span<const Stage> stages, const Schedule& schedule, const Group& group) {
+  const Placing mine{{"table", digest_of(schedule)}, {"stages", indices_of(stages)}};
+  const std::vector<Placing> ranks = all_gather_object(mine, group);
+  check_same_table(ranks, group);
+  TSR_CHECK(schedule.pp() == group.size(), "the table is for ", schedule.pp(), " ranks, but group ",
+            group.name(), " has ", group.size(), "; generate it with pp = ", group.size());
+  check_known(ranks, schedule.num_stages());
+  for (int64_t stage = 0; stage < schedule.num_stages(); ++stage) {
+    check_stage(stage, schedule.rank_of(stage), ranks);
+  }
+}
+
+void check_stages(std::span<const Stage> stages, const Schedule& schedule) {
+  for (const Stage& stage : stages) {
+    TSR_CHECK(stage.forward, "stage ", stage.index, " has no forward function; give one");
+    TSR_CHECK(!stage.hooks.reduce_grad || reduces(schedule), "stage ", stage.index,
+              " has a reduce_grad hook, but table ", schedule.name(),
+              " has no REDUCE_GRAD; give the compute table, which is lowered with it");
+  }
+}
+
+}  // namespace tessera

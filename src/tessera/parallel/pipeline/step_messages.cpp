@@ -1,0 +1,75 @@
+// What a step sends and receives.
+#include <ATen/ops/zeros.h>
+
+#include "tessera/base/check.h"
+#include "tessera/parallel/pipeline/internal/step_run.h"
+
+namespace tessera {
+
+using enum ActionType;
+
+TensorForms StepRun::sent_forms(const Task& task, Place receiver) {
+  if (task.type == kSendBackward) return gradient_forms(crossing_[place_of(task)]);
+  if (!announces_) return crossing_[receiver];
+  return crossing_[receiver] = forms_of(outgoing_[place_of(task)], training_);
+}
+
+Tensors StepRun::cargo(const Task& task, const TensorForms& forms) {
+  Tensors tensors = take(task.type == kSendForward ? outgoing_ : returning_, place_of(task));
+  attempt(task, [&] {
+    TSR_CHECK(tensors.size() == forms.size() &&
+                  (task.type == kSendBackward || forms_of(tensors, training_) == forms),
+              "stage ", task.stage, " gave ", to_string(forms_of(tensors, training_)),
+              " for microbatch ", task.microbatch, ", but ", to_string(forms),
+              " in an earlier step with inputs of the same shapes; shapes may follow from those of "
+              "inputs and keywords alone, so make a new Pipeline where the model changes");
+  });
+  if (!failure_) return tensors;
+  tensors.clear();
+  for (const TensorForm& form : forms) {
+    tensors.push_back(
+        at::zeros(form.sizes, at::TensorOptions(form.dtype).device(core_.courier.device())));
+  }
+  return tensors;
+}
+
+void StepRun::send(const Task& task) {
+  TensorForms forms = sent_forms(task, {task.stage + 1, task.microbatch});
+  const Tensors tensors = cargo(task, forms);
+  const bool announced = task.type == kSendForward;
+  core_.courier.send(task,
+                     {.call = core_.calls,
+                      .failure = failure_,
+                      .forms = announced ? std::move(forms) : TensorForms()},
+                     tensors);
+}
+
+void StepRun::receive(const Task& task) {
+  const Place place = place_of(task);
+  if (task.type == kRecvBackward) {
+    const TensorForms sent = crossing_[{task.stage + 1, task.microbatch}];
+    arriving_gradients_.emplace(place,
+                                core_.courier.receive(task, gradient_forms(sent), core_.pool));
+    return;
+  }
+  if (!announces_) {
+    arriving_inputs_.emplace(place, core_.courier.receive(task, crossing_[place], core_.pool));
+    return;
+  }
+  Arrival arrival = core_.courier.receive_announced(task, core_.pool);
+  crossing_[place] = arrival.forms();
+  arriving_inputs_.emplace(place, std::move(arrival));
+}
+
+Tensors StepRun::open(Arrival arrival) {
+  Parcel parcel = std::move(arrival).wait();
+  const int64_t call = parcel.header.call;
+  if (call != core_.calls) {
+    throw CommError(concat("a message of call ", call, " came in call ", core_.calls, " of group ",
+                           core_.group.name(), "; every rank has to take every step"));
+  }
+  if (parcel.header.failure && !failure_) fail(*parcel.header.failure, nullptr);
+  return std::move(parcel.tensors);
+}
+
+}  // namespace tessera

@@ -1,0 +1,26 @@
+#include "tessera/train/batch_tensors.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <memory>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+// The tensor keeps the numbers alive.
+at::Tensor tensor_of(std::vector<int64_t> numbers, at::IntArrayRef shape) {
+  auto owner = std::make_shared<std::vector<int64_t>>(std::move(numbers));
+  int64_t* const data = owner->data();
+  return at::from_blob(data, shape, [owner = std::move(owner)](void*) {}, at::kLong);
+}
+
+}  // namespace
+
+BatchTensors to_tensors(BatchRows rows, at::Device device) {
+  const std::array<int64_t, 2> shape{rows.rows, rows.seq};
+  return {.inputs = tensor_of(std::move(rows.inputs), shape).to(device),
+          .targets = tensor_of(std::move(rows.targets), shape).to(device)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "tessera/train/batches.h"
+
+namespace tessera {
+
+/// The rows of a batch as the model takes them.
+struct BatchTensors {
+  at::Tensor inputs;   // [rows, seq], int64
+  at::Tensor targets;  // [rows, seq], int64: each the token after its input.
+};
+
+/// Takes the rows' memory; copies to other devices.
+BatchTensors to_tensors(BatchRows rows, at::Device device = at::kCPU);
+
+}  // namespace tessera

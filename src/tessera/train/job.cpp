@@ -1,0 +1,138 @@
+#include "tessera/train/job.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "tessera/base/environment.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/optim/sgd.h"
+#include "tessera/train/llama_stages.h"
+#include "tessera/train/train_model.h"
+
+namespace tessera {
+namespace {
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim,
+                                          const NamedParameters& parameters) {
+  if (optim.kind == "sgd") {
+    const SgdOptions options{.momentum = optim.momentum, .weight_decay = optim.weight_decay};
+    return std::make_unique<Sgd>(parameters, options);
+  }
+  const AdamWOptions options{.beta1 = optim.beta1,
+                             .beta2 = optim.beta2,
+                             .eps = optim.eps,
+                             .weight_decay = optim.weight_decay};
+  return std::make_unique<AdamW>(parameters, options);
+}
+
+LearningRate learning_rate_of(const OptimSection& optim, int64_t steps) {
+  const LearningRateKind kind = parse_learning_rate_kind(optim.schedule);
+  const bool falls = kind != LearningRateKind::kConstant;
+  const LearningRate rate{.kind = kind,
+                          .peak = optim.lr,
+                          .final = falls ? optim.final * optim.lr : 0,
+                          .warmup = optim.warmup,
+                          .steps = steps,
+                          .decay = optim.decay};
+  check(rate);
+  return rate;
+}
+
+TrainerOptions trainer_options(const TrainConfig& config) {
+  return {.steps = config.train.steps,
+          .learning_rate = learning_rate_of(config.optim, config.train.steps),
+          .clip = config.optim.clip,
+          .validate_every = config.train.validate_every};
+}
+
+BatchOptions batch_options(const DataSection& data) {
+  return {.batch = data.batch,
+          .seq = data.seq,
+          .shuffle = data.shuffle,
+          .seed = static_cast<uint64_t>(data.seed)};
+}
+
+TokenData open_data(const TrainConfig& config) {
+  TokenData data({.paths = config.data.paths,
+                  .weights = config.data.weights,
+                  .kind = parse_token_kind(config.data.kind)});
+  data.check_vocabulary(shape_of(config.model).vocab_size);
+  return data;
+}
+
+// Ranks of one host share its cores.
+void set_threads(const TrainConfig& config) {
+  int64_t threads = config.train.threads;
+  if (threads == 0 && config.parallel.nproc > 1) {
+    const int64_t ranks = read_launch_info(process_environment()).local_world_size;
+    threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks);
+  }
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+}
+
+std::optional<World> meet(const TrainConfig& config) {
+  if (config.parallel.nproc == 1) return std::nullopt;
+  // Several ranks may share one GPU, which NCCL refuses.
+  return World::connect({.backend = Backend::kGloo});
+}
+
+// A signal may reach ranks at different steps; all stop at the same.
+bool any_of(bool mine, const Group& group) {
+  return all_reduce(at::full({1}, mine, at::kInt), group, ReduceOp::kMax).wait().item<bool>();
+}
+
+// Without validation nothing is held out.
+std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& config) {
+  const TokenData data = open_data(config);
+  BatchOptions options = batch_options(config.data);
+  if (config.train.validate_every == 0) return {Batches(data, options), std::nullopt};
+  const TokenData::Split split = data.split(config.data.validation_share);
+  Batches batches(split.train, options);
+  options.shuffle = false;
+  return {std::move(batches), Batches(split.validation, options)};
+}
+
+}  // namespace
+
+void check_job(const TrainConfig& config) {
+  check_supported(config);
+  trainer_options(config);
+  llama_parts(shape_of(config.model), schedule_of(config).num_stages());
+}
+
+TrainJob make_job(const TrainConfig& config) {
+  const TrainerOptions options = trainer_options(config);
+  set_threads(config);
+  std::optional<World> world = meet(config);
+  auto [batches, validation] = make_batches(config);
+  TrainModel model = world ? make_parallel_model(config, *world) : make_single_model(config);
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine->parameters());
+  return {std::move(world),
+          std::move(batches),
+          std::move(validation),
+          std::move(model),
+          std::move(optimizer),
+          options,
+          config.train.validate_batches};
+}
+
+int64_t train(TrainJob& job, TrainerHooks hooks) {
+  Engine& engine = *job.model.engine;
+  if (job.validation) {
+    const int64_t count = std::min(job.validate_batches, job.validation->batches_per_epoch());
+    hooks.validate = [&, count] { return mean_loss(engine, *job.validation, count); };
+  }
+  if (job.world && hooks.should_stop) {
+    hooks.should_stop = [&, mine = hooks.should_stop] {
+      return any_of(mine(), job.world->group());
+    };
+  }
+  return train(job.options, engine, job.batches, *job.optimizer, hooks);
+}
+
+}  // namespace tessera

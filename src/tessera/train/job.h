@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "tessera/comm/world.h"
+#include "tessera/optim/optimizer.h"
+#include "tessera/train/batches.h"
+#include "tessera/train/train_config.h"
+#include "tessera/train/train_model.h"
+#include "tessera/train/trainer.h"
+
+namespace tessera {
+
+/// The parts of a run as its configuration has them: here the strategies are composed.
+struct TrainJob {
+  std::optional<World> world;  // Where there are several ranks; it outlives what follows.
+  Batches batches;
+  std::optional<Batches> validation;  // What was held out, where the run validates.
+  TrainModel model;
+  std::unique_ptr<Optimizer> optimizer;
+  TrainerOptions options;
+  int64_t validate_batches = 0;
+};
+
+/// **Collective.** Meets the other ranks, opens the data, checks every token, and makes or loads
+/// the model. ConfigError and DataError for whatever does not fit; nothing is written.
+TrainJob make_job(const TrainConfig& config);
+
+/// What make_job() would refuse before it reads data or meets anyone, said by one process.
+void check_job(const TrainConfig& config);
+
+/// **Collective.** Trains to the end, or until a rank's hooks ask for a stop; gives the number of
+/// steps done. The validation is the job's own.
+int64_t train(TrainJob& job, TrainerHooks hooks);
+
+}  // namespace tessera

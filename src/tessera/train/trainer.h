@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "tessera/optim/learning_rate.h"
+#include "tessera/train/metrics.h"
+
+namespace tessera {
+
+class Batches;
+class Engine;
+class Optimizer;
+
+struct TrainerOptions {
+  int64_t steps = 0;
+  LearningRate learning_rate = {};
+  double clip = 0;             // The largest gradient norm; 0: gradients stay as they are.
+  int64_t validate_every = 0;  // Steps; 0: never. The last step is validated, too.
+};
+
+/// Who is told and asked while a run goes on; what is empty is not.
+struct TrainerHooks {
+  std::function<void(const StepMetrics&)> after_step = {};
+  std::function<double()> validate = {};   // The validation loss, on all ranks alike.
+  std::function<bool()> should_stop = {};  // Before each step.
+};
+
+/// The loop: each step reads a batch, has the engine compute its gradients, clips them and updates
+/// the parameters. Gives the number of steps that were done. ConfigError where a loss is no finite
+/// number any more: the step is told first.
+int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batches,
+              Optimizer& optimizer, const TrainerHooks& hooks = {});
+
+/// The mean loss over the first `count` batches, without gradients.
+double mean_loss(Engine& engine, const Batches& batches, int64_t count);
+
+}  // namespace tessera

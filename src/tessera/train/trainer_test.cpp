@@ -1,0 +1,164 @@
+// Whole runs of a very small Llama in this process.
+#include "tessera/train/trainer.h"
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tessera/base/error.h"
+#include "tessera/train/job.h"
+#include "tessera/train/report.h"
+#include "tests/testkit/temporary_folder.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+using testkit::TemporaryFolder;
+
+class Trainer : public testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+
+  TrainConfig config() const {
+    std::string text;
+    for (int i = 0; i < 300; ++i) text += "the cat sat on the mat; ";
+    TrainConfig config;
+    config.model.shape = {.vocab_size = 256,
+                          .hidden_size = 32,
+                          .intermediate_size = 48,
+                          .num_hidden_layers = 2,
+                          .num_attention_heads = 2,
+                          .num_key_value_heads = 1,
+                          .head_dim = 16};
+    config.data = {.paths = {folder_.file("text.txt", text)}, .seq = 16, .batch = 4};
+    config.optim.lr = 0.01;
+    config.train = {.steps = 12, .threads = 1};
+    return config;
+  }
+};
+
+struct Outcome {
+  std::vector<StepMetrics> steps;
+  std::vector<at::Tensor> weights;
+};
+
+Outcome outcome_of(const TrainConfig& config) {
+  TrainJob job = make_job(config);
+  Outcome outcome;
+  train(job, {.after_step = [&](const StepMetrics& step) { outcome.steps.push_back(step); }});
+  for (const auto& [name, tensor] : job.model.engine->parameters()) {
+    outcome.weights.push_back(tensor.detach());
+  }
+  return outcome;
+}
+
+std::vector<double> losses_of(const Outcome& outcome) {
+  std::vector<double> losses;
+  for (const StepMetrics& step : outcome.steps) losses.push_back(step.loss);
+  return losses;
+}
+
+TEST_F(Trainer, Learns) {
+  const Outcome outcome = outcome_of(config());
+  ASSERT_EQ(outcome.steps.size(), 12U);
+  EXPECT_NEAR(outcome.steps.front().loss, std::log(256), 0.1);
+  EXPECT_LT(outcome.steps.back().loss, 0.7 * outcome.steps.front().loss);
+  const StepMetrics& last = outcome.steps.back();
+  EXPECT_EQ(last.step, 11);
+  EXPECT_GT(last.grad_norm, 0);
+  EXPECT_GT(last.mem_bytes, 1 << 20);
+  EXPECT_NEAR(last.tokens_per_s, 4 * 16 / last.ms * 1000, 1e-6 * last.tokens_per_s);
+}
+
+TEST_F(Trainer, TheSameRunTwiceGivesTheSameBits) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    TrainConfig twice = config();
+    twice.train.dtype = dtype;
+    twice.train.threads = 2;
+    const Outcome first = outcome_of(twice);
+    const Outcome second = outcome_of(twice);
+    EXPECT_EQ(losses_of(first), losses_of(second)) << dtype;
+    for (size_t i = 0; i < first.weights.size(); ++i) {
+      EXPECT_TRUE(first.weights[i].equal(second.weights[i])) << dtype << " " << i;
+    }
+  }
+}
+
+TEST_F(Trainer, SeedsChangeTheWeightsAndTheOrder) {
+  const std::vector<double> plain = losses_of(outcome_of(config()));
+  TrainConfig other = config();
+  other.train.seed = 1;
+  EXPECT_NE(losses_of(outcome_of(other)), plain);
+  other = config();
+  other.data.seed = 1;
+  EXPECT_NE(losses_of(outcome_of(other)), plain);
+}
+
+TEST_F(Trainer, SlicesChangeNothingThatMatters) {
+  TrainConfig cut = config();
+  cut.train.dtype = "fp64";
+  const std::vector<double> whole = losses_of(outcome_of(cut));
+  cut.optim.accumulate = 3;
+  const std::vector<double> sliced = losses_of(outcome_of(cut));
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(sliced[i], whole[i], 1e-10) << i;
+}
+
+TEST_F(Trainer, ValidatesNowAndThenAndAtTheEnd) {
+  TrainConfig validated = config();
+  validated.train.validate_every = 5;
+  validated.train.validate_batches = 1;
+  validated.data.validation_share = 0.2;
+  const Outcome outcome = outcome_of(validated);
+  for (const StepMetrics& step : outcome.steps) {
+    const bool due = step.step == 4 || step.step == 9 || step.step == 11;
+    EXPECT_EQ(step.validation_loss.has_value(), due) << step.step;
+  }
+  EXPECT_LT(*outcome.steps[11].validation_loss, *outcome.steps[4].validation_loss);
+}
+
+TEST_F(Trainer, ValidationDoesNotDisturbTheTraining) {
+  TrainConfig validated = config();
+  validated.train.validate_every = 5;
+  validated.data.validation_share = 0.2;
+  TrainConfig rarely = validated;
+  rarely.train.validate_every = 12;
+  EXPECT_EQ(losses_of(outcome_of(validated)), losses_of(outcome_of(rarely)));
+}
+
+TEST_F(Trainer, StopsWhenAsked) {
+  TrainJob job = make_job(config());
+  int64_t seen = 0;
+  const int64_t done = train(job, {.after_step = [&](const StepMetrics&) { ++seen; },
+                                   .should_stop = [&] { return seen == 3; }});
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_F(Trainer, ALossThatIsNoNumberEndsTheRun) {
+  TrainConfig wild = config();
+  wild.optim.lr = 1e30;
+  wild.optim.clip = 0;
+  wild.optim.schedule = "constant";
+  TrainJob job = make_job(wild);
+  StepMetrics last;
+  const std::string message = message_of<NumericError>(
+      [&] { train(job, {.after_step = [&](const StepMetrics& step) { last = step; }}); });
+  EXPECT_FALSE(std::isfinite(last.loss));
+  EXPECT_NE(message.find("lower the learning rate"), std::string::npos) << message;
+}
+
+TEST_F(Trainer, ItsReportShowsStepsAndConfiguration) {
+  TrainConfig validated = config();
+  validated.train.validate_every = 6;
+  const Outcome outcome = outcome_of(validated);
+  const ReportPage page = report_of(validated, outcome.steps);
+  EXPECT_EQ(page.charts[0].series[0].points.size(), 12U);
+  EXPECT_EQ(page.charts[0].series[1].points.size(), 2U);
+  EXPECT_EQ(page.configuration[0].title, "model");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,420 @@
+// `tessera train` and `tessera export` as users run them.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/base/text.h"
+#include "tests/testkit/background.h"
+#include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testkit::Background;
+using testkit::Finished;
+using testkit::TemporaryFolder;
+
+const std::string kModels = TESSERA_GOLDEN_DIR "/llama/";
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
+}
+
+// Path and content of every file below a folder.
+std::map<std::string, std::string> content_of(const fs::path& folder) {
+  std::map<std::string, std::string> content;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      content[entry.path().lexically_relative(folder)] = text_of(entry.path());
+    }
+  }
+  return content;
+}
+
+std::string as_u16(const std::vector<int>& tokens) {
+  std::string bytes;
+  for (const int token : tokens) {
+    bytes += static_cast<char>(token & 255);
+    bytes += static_cast<char>(token >> 8);
+  }
+  return bytes;
+}
+
+const json& peer() {
+  static const json table = json::parse(text_of(TESSERA_GOLDEN_DIR "/llama_losses.json"));
+  return table;
+}
+
+class Train : public testing::Test {
+ protected:
+  const TemporaryFolder folder_;
+  const std::string run_ = folder_.path("run");
+  const std::string tokens_ = folder_.file("tokens.bin", as_u16(peer()["tokens"]));
+
+  // The fixed interface, in which a model and tokens are given.
+  std::string fixed(const std::string& more = "", const std::string& model = "untied") const {
+    return concat(" train --model ", kModels, model, " --data ", tokens_, " --nproc 1 --steps 20",
+                  " --batch ", peer()["batch"], " --seq ", peer()["seq"], " --lr ", peer()["lr"],
+                  " --weight-decay ", peer()["weight_decay"],
+                  " --no-shuffle --no-clip --threads 1 --dtype fp32 --run-dir ", run_, " ", more);
+  }
+  static Finished tessera(const std::string& arguments) {
+    return testkit::run(TESSERA_PROGRAM + arguments);
+  }
+  std::vector<json> steps() const {
+    std::vector<json> steps;
+    std::ifstream file(run_ + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) steps.push_back(json::parse(line));
+    return steps;
+  }
+  std::vector<double> losses() const {
+    std::vector<double> losses;
+    for (const json& step : steps()) losses.push_back(step["loss"]);
+    return losses;
+  }
+  // Nothing is left of what was refused, and the message names what is wrong.
+  void expect_refused(const std::string& arguments, int code, const std::string& words) const {
+    const Finished result = tessera(arguments);
+    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
+    EXPECT_NE(result.err.find(words), std::string::npos) << arguments << "\n" << result.err;
+    EXPECT_FALSE(fs::exists(run_)) << arguments;
+  }
+};
+
+// --- What is computed ---
+
+TEST_F(Train, HasTheLossesOfPyTorch) {
+  for (const auto& [model, expected] : peer()["losses"].items()) {
+    fs::remove_all(run_);
+    const Finished result = tessera(fixed("", model));
+    ASSERT_EQ(result.code, 0) << result.err;
+    ASSERT_EQ(losses().size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(losses()[i], expected[i].get<double>(), 1e-4) << model << ", step " << i;
+    }
+  }
+}
+
+TEST_F(Train, HasTheSameLossesOnSeveralRanks) {
+  for (const auto& [model, expected] : peer()["losses"].items()) {
+    for (const std::string way : {"--dp 2 --parallel.nproc=2", "--pp 2 --parallel.nproc=2",
+                                  "--dp 2 --pp 2 --parallel.nproc=4 --microbatches 2"}) {
+      fs::remove_all(run_);
+      const Finished result = tessera(fixed(way, model));
+      ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
+      ASSERT_EQ(losses().size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_NEAR(losses()[i], expected[i].get<double>(), 1e-4) << way << ", " << model << i;
+      }
+    }
+  }
+}
+
+TEST_F(Train, RecordsStepsOfAPipelineAndShowsThem) {
+  const std::string way =
+      " --dp 2 --pp 2 --parallel.nproc=4 --microbatches 2 --run.record_every=10";
+  ASSERT_EQ(tessera(fixed(way + " --run.save=true")).code, 0);
+  for (const char* const file : {"step-9.rank-0", "step-9.rank-1", "step-19.rank-0"}) {
+    EXPECT_TRUE(fs::exists(concat(run_, "/pipeline/", file, ".json"))) << file;
+  }
+  const std::string report = text_of(run_ + "/report.html");
+  EXPECT_NE(report.find("Step 19 as it ran"), std::string::npos);
+  EXPECT_NE(report.find("The same step simulated"), std::string::npos);
+  EXPECT_NE(report.find("2 groups of 2 share the model"), std::string::npos);
+  EXPECT_EQ(tessera(" schedule --from-trace " + run_).code, 0);
+  EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
+  ASSERT_EQ(tessera(fixed("--overwrite")).code, 0);
+  EXPECT_FALSE(fs::exists(run_ + "/pipeline")) << "of the former run";
+}
+
+TEST_F(Train, WritesTheFieldsOfTheFixedInterface) {
+  ASSERT_EQ(tessera(fixed()).code, 0);
+  const auto all = steps();
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : all[i].items()) keys.push_back(key);
+    EXPECT_EQ(keys, (std::vector<std::string>{"grad_norm", "loss", "lr", "mem_bytes", "ms", "step",
+                                              "tokens_per_s"}));
+    EXPECT_EQ(all[i]["step"], i);
+    EXPECT_EQ(all[i]["lr"], peer()["lr"]);
+  }
+  EXPECT_FALSE(fs::exists(run_ + "/model"));  // Nobody asked for it.
+}
+
+TEST_F(Train, TheSameRunTwiceGivesTheSameBits) {
+  const auto outcome = [&] {
+    EXPECT_EQ(tessera(fixed("--overwrite --run.save=true --train.threads=2")).code, 0);
+    return std::pair(losses(), content_of(run_ + "/model"));
+  };
+  EXPECT_EQ(outcome(), outcome());
+}
+
+TEST_F(Train, OtherDtypesComeNear) {
+  for (const auto& [dtype, tolerance] : {std::pair{"fp64", 1e-4}, std::pair{"bf16", 0.05}}) {
+    ASSERT_EQ(tessera(fixed(concat("--overwrite --train.dtype=", dtype))).code, 0);
+    for (size_t i = 0; i < losses().size(); ++i) {
+      const double expected = peer()["losses"]["untied"][i];
+      EXPECT_NEAR(losses()[i], expected, tolerance * expected) << dtype << ", step " << i;
+    }
+  }
+}
+
+// --- What is seen and kept ---
+
+TEST_F(Train, WithoutFlagsLearnsFromTheProjectItself) {
+  const Finished result = tessera(" train --train.steps=3 --run-dir " + run_);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(steps().size(), 3U);
+  EXPECT_TRUE(steps().back().contains("validation_loss"));
+  for (const char* name : {"config.toml", "report.html", "model/config.json"}) {
+    EXPECT_TRUE(fs::exists(fs::path(run_) / name)) << name;
+  }
+  EXPECT_NE(result.out.find("validation"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("tessera export " + run_), std::string::npos) << result.out;
+}
+
+TEST_F(Train, SaysOneLineASecondToAPipe) {
+  const auto start = std::chrono::steady_clock::now();
+  const Finished result = tessera(fixed("--train.steps=300"));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto lines = std::ranges::count(result.err, '\n');
+  EXPECT_LE(static_cast<double>(lines), taken.count() + 3) << result.err;  // First, last, heading.
+  EXPECT_NE(result.err.find("300/300"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find('\r'), std::string::npos);
+}
+
+TEST_F(Train, ItsPrintedConfigGivesTheSameRun) {
+  const Finished printed = tessera(fixed("--print-config"));
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_FALSE(fs::exists(run_));
+  const std::string file = folder_.file("run.toml", printed.out);
+  EXPECT_EQ(tessera(" train --print-config --config " + file).out, printed.out);
+  ASSERT_EQ(tessera(" train --config " + file).code, 0);
+  EXPECT_EQ(text_of(run_ + "/config.toml"), printed.out);
+}
+
+TEST_F(Train, AnInterruptEndsItAfterItsStep) {
+  const std::string arguments = fixed("--train.steps=1000000 --run.save=true");
+  std::vector<std::string> words{TESSERA_PROGRAM};
+  for (const std::string_view word : split(arguments, ' ')) {
+    if (!word.empty()) words.emplace_back(word);
+  }
+  Background run(words);
+  run.await("step 1/");
+  run.signal(SIGINT);
+  const Finished result = run.finish();
+  EXPECT_EQ(result.code, 128 + SIGINT) << result.err;
+  EXPECT_FALSE(steps().empty());
+  EXPECT_LT(steps().size(), 1000000U);
+  EXPECT_TRUE(fs::exists(run_ + "/report.html"));
+  EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
+  EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+}
+
+// --- A rank ---
+
+TEST_F(Train, IsTheRankThatItIsToldToBe) {
+  const std::string place = "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 ";
+  const Finished result = testkit::run(place + TESSERA_PROGRAM + fixed());
+  EXPECT_EQ(result.code, 0) << result.err;
+  fs::remove_all(run_);
+  const Finished other = testkit::run(
+      "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 " TESSERA_PROGRAM + fixed());
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_NE(other.err.find("WORLD_SIZE is 2"), std::string::npos) << other.err;
+  EXPECT_FALSE(fs::exists(run_));
+}
+
+// --- Bad input ---
+
+TEST_F(Train, RefusesFilesThatAreMissingOrForeign) {
+  const std::string here = folder_.path() + "/";
+  const auto with_model = [&](const std::string& model) {
+    return concat(" train --model ", model, " --data ", tokens_, " --batch 2 --seq 8 --run-dir ",
+                  run_);
+  };
+  expect_refused(with_model(here + "none"), 1, here + "none/config.json");
+  fs::create_directory(folder_.path("empty"));
+  expect_refused(with_model(here + "empty"), 1, here + "empty/config.json");
+  fs::create_directory(folder_.path("bert"));
+  folder_.file("bert/config.json", R"({"model_type":"bert"})");
+  expect_refused(with_model(here + "bert"), 1, "bert");
+  expect_refused(fixed("--data.paths=" + here + "none.bin"), 1, here + "none.bin");
+  expect_refused(fixed("--data.paths=" + folder_.file("odd.bin", "abc")), 1, "odd.bin");
+  expect_refused(" train --run-dir " + run_ + " --config " + here + "none.toml", 1, "none.toml");
+}
+
+TEST_F(Train, RefusesWeightsThatDoNotFitTheConfig) {
+  fs::copy(kModels + "untied", folder_.path("model"));
+  const auto refused = [&](const std::string& key, const json& value, const std::string& words) {
+    json config = json::parse(text_of(kModels + "untied/config.json"));
+    config[key] = value;
+    folder_.file("model/config.json", config.dump());
+    expect_refused(concat(" train --model ", folder_.path("model"), " --data ", tokens_,
+                          " --batch 2 --seq 8 --run-dir ", run_),
+                   1, words);
+  };
+  refused("intermediate_size", 41, "the config asks for [41, 32]");
+  refused("num_hidden_layers", 3, "model.layers.2");
+  refused("num_hidden_layers", 1, "model.layers.1");
+  refused("tie_word_embeddings", "yes", "tie_word_embeddings");
+}
+
+TEST_F(Train, RefusesTokensBeyondTheVocabulary) {
+  std::vector<int> tokens = peer()["tokens"];
+  tokens[700] = 48;
+  const std::string file = folder_.file("wide.bin", as_u16(tokens));
+  const std::string data = fixed("--data.paths=" + file);
+  expect_refused(data, 1, "wide.bin");
+  const Finished result = tessera(data);
+  EXPECT_NE(result.err.find("48"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("700"), std::string::npos) << result.err;
+}
+
+TEST_F(Train, RefusesDataThatIsShorterThanASampleOrABatch) {
+  expect_refused(fixed("--data.seq=1000"), 2, "1000");
+  expect_refused(fixed("--data.paths=" + folder_.file("short.bin", as_u16({1, 2, 3}))), 2, "short");
+}
+
+TEST_F(Train, RefusesFlagsThatContradictEachOther) {
+  expect_refused(fixed("--overwrite --resume"), 2, "resume");
+  expect_refused(fixed("--optim.clip=1"), 2, "clip");
+  expect_refused(fixed("--model.hidden_size=64"), 2, "hidden_size");
+  expect_refused(fixed("--parallel.nproc=3 --parallel.pp=2"), 2, "--nproc is 3");
+  expect_refused(fixed("--schedule gpipe"), 2, "--pp");
+  expect_refused(fixed("--parallel.tp=2 --parallel.nproc=2"), 2, "tp=2 is not there yet");
+  expect_refused(fixed("--dp 8 --parallel.nproc=8"), 2, "too small");
+  expect_refused(fixed("--pp 2 --parallel.nproc=2 --schedule gpip"), 2, "did you mean 'gpipe'");
+  expect_refused(fixed("--pp 3 --parallel.nproc=3 --microbatches 4"), 2, "too few for 3 stages");
+  expect_refused(fixed("--optim.warmup=21"), 2, "warm");
+  expect_refused(fixed("--data.batch=0"), 2, "batch");
+  expect_refused(fixed("--train.dtype=fp8"), 2, "fp8");
+  expect_refused(fixed("--optim.accumulate=5"), 2, "5");
+  expect_refused(fixed("--optim.leer=5"), 2, "did you mean");
+  expect_refused(fixed("--stepps 5"), 2, "--steps");
+}
+
+TEST_F(Train, RefusesARunDirectoryWithContent) {
+  ASSERT_EQ(tessera(fixed("--run.save=true")).code, 0);
+  const auto before = content_of(run_);
+  for (const char* flag : {"", "--resume"}) {
+    const Finished result = tessera(fixed(flag));
+    EXPECT_EQ(result.code, 2) << flag;
+    EXPECT_NE(result.err.find(run_), std::string::npos) << result.err;
+  }
+  // What it starts from, and what it would do if it began.
+  EXPECT_EQ(tessera(concat(" train --overwrite --model ", run_, "/model --data ", tokens_,
+                           " --batch 2 --seq 8 --run-dir ", run_))
+                .code,
+            2);
+  EXPECT_EQ(tessera(fixed("--overwrite --data.paths=" + folder_.path("none.bin"))).code, 1);
+  EXPECT_EQ(content_of(run_), before);
+
+  folder_.file("run/notes.txt", "mine");
+  EXPECT_EQ(tessera(fixed("--overwrite")).code, 0);
+  EXPECT_EQ(text_of(run_ + "/notes.txt"), "mine");
+  EXPECT_FALSE(fs::exists(run_ + "/model"));
+}
+
+TEST_F(Train, RefusesToOverwriteWhatIsNoRun) {
+  folder_.file("thesis.tex", "mine");
+  const auto before = content_of(folder_.path());
+  const Finished result = tessera(fixed("--overwrite --run.dir=" + folder_.path()));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_EQ(content_of(folder_.path()), before);
+}
+
+TEST_F(Train, NamesAFolderThatCannotBeWritten) {
+  const Finished result = tessera(fixed("--run.dir=/proc/run"));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("/proc/run"), std::string::npos) << result.err;
+}
+
+// A file system of our own, which takes `pages` pages: it ends with the shell that made it.
+class SmallDisk : public Train {
+ protected:
+  void SetUp() override {
+    const Finished mounted = on_disk("size=64k", "true");
+    if (mounted.code != 0) GTEST_SKIP() << "no file system can be mounted here: " << mounted.err;
+  }
+  Finished on_disk(const std::string& options, const std::string& command) const {
+    fs::create_directories(run_);
+    return testkit::run(concat("unshare -rm sh -c 'mount -t tmpfs -o ", options, " tmpfs ", run_,
+                               " && ", command, "'"));
+  }
+};
+
+TEST_F(SmallDisk, ThatIsFullEndsTheRunAndKeepsWhatWasWritten) {
+  const Finished result =
+      on_disk("size=24k", concat(TESSERA_PROGRAM, fixed("--train.steps=1000"),
+                                 "; code=$?; head -n 1 ", run_, "/metrics.jsonl; exit $code"));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("cannot write " + run_ + "/metrics.jsonl: No space left"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(json::parse(result.out.substr(0, result.out.find('\n')))["step"], 0);
+}
+
+TEST_F(SmallDisk, ThatIsReadOnlyIsNamed) {
+  const Finished result = on_disk("ro", TESSERA_PROGRAM + fixed());
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find(run_), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("Read-only file system"), std::string::npos) << result.err;
+}
+
+// --- Export ---
+
+TEST_F(Train, ExportsItsWeights) {
+  ASSERT_EQ(tessera(fixed("--run.save=true", "grouped_tied")).code, 0);
+  const std::string out = folder_.path("out");
+  const Finished exported = tessera(concat(" export ", run_, " ", out, " --shard-size 20KB"));
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
+  EXPECT_EQ(text_of(out + "/config.json"), text_of(run_ + "/model/config.json"));
+  const auto listed = [](const std::string& folder) {
+    std::map<std::string, json> tensors;
+    for (json tensor : json::parse(tessera(" inspect --json " + folder).out)["tensors"]) {
+      tensor.erase("file");
+      tensors[tensor["name"]] = tensor;
+    }
+    return tensors;
+  };
+  EXPECT_EQ(listed(out), listed(run_ + "/model"));
+
+  const auto before = content_of(out);
+  EXPECT_EQ(tessera(concat(" export ", run_, " ", out)).code, 2);
+  EXPECT_EQ(content_of(out), before);
+  // What was exported can be trained on.
+  const Finished again =
+      tessera(concat(" train --model ", out, " --data ", tokens_,
+                     " --batch 2 --seq 8 --steps 1 --run-dir ", folder_.path("again")));
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
+TEST_F(Train, ExportRefusesWhatHoldsNoWeights) {
+  const std::string out = folder_.path("out");
+  EXPECT_EQ(tessera(" export " + run_ + " " + out).code, 1);
+  ASSERT_EQ(tessera(fixed("--train.steps=1")).code, 0);
+  const Finished result = tessera(" export " + run_ + " " + out);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("--run.save=true"), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(tessera(" export " + run_).code, 2);
+  EXPECT_EQ(tessera(concat(" export ", run_, " ", out, " --shard-size 3XB")).code, 2);
+}
+
+}  // namespace
+}  // namespace tessera

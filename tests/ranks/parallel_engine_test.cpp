@@ -1,0 +1,227 @@
+// A Llama on replicas of pipelines, against the same Llama in one process.
+#include "tessera/train/parallel_engine.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/format/weight_files.h"
+#include "tessera/layer/tokens.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/optim/sgd.h"
+#include "tessera/schedule/search.h"
+#include "tessera/train/single_engine.h"
+#include "tests/testkit/ranks.h"
+#include "tests/testkit/temporary_folder.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::run_ranks;
+
+constexpr uint64_t kSeed = 3;
+constexpr int64_t kSteps = 3;
+// The same sums in another order: some thousand additions of numbers about 1.
+constexpr double kExact = 1e-11;
+
+struct Case {
+  int64_t dp = 1;
+  int64_t pp = 1;
+  ScheduleKind kind = ScheduleKind::k1F1B;
+  int64_t microbatches = 4;
+  bool tied = false;
+  int64_t batch = 8;
+  bool adamw = false;
+};
+
+std::string text_of(const Case& c) {
+  return concat("dp ", c.dp, " × pp ", c.pp, ", ", to_string(c.kind), ", ", c.microbatches,
+                " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "",
+                c.adamw ? ", AdamW" : "");
+}
+
+LlamaConfig config_of(const Case& c) {
+  return {.vocab_size = 17,
+          .hidden_size = 8,
+          .intermediate_size = 16,
+          .num_hidden_layers = 8,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .head_dim = 2,
+          .tie_word_embeddings = c.tied,
+          .initializer_range = 0.3};
+}
+
+// Tokens that differ from step to step, the same on every rank.
+at::Tensor tokens(const Case& c, int64_t step) {
+  return at::arange(step, step + c.batch * 6).mul(7).remainder(17).view({c.batch, 6});
+}
+
+at::Tensor targets(const Case& c, int64_t step) {
+  return tokens(c, step + 1);
+}
+
+std::unique_ptr<Optimizer> optimizer_of(const Case& c, const Engine& engine) {
+  if (c.adamw) return std::make_unique<AdamW>(engine.parameters());
+  return std::make_unique<Sgd>(engine.parameters(), SgdOptions{.momentum = 0.9});
+}
+
+struct Trained {
+  std::vector<double> losses = {};
+  std::vector<double> norms = {};
+  double evaluated = 0;
+};
+
+Trained train(const Case& c, Engine& engine) {
+  Trained trained;
+  const auto optimizer = optimizer_of(c, engine);
+  const RowRange rows = engine.rows(c.batch);
+  const auto mine = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
+  for (int64_t step = 0; step < kSteps; ++step) {
+    optimizer->zero_grad();
+    const at::Tensor loss = engine.train_step(mine(tokens(c, step)), mine(targets(c, step)));
+    trained.losses.push_back(loss.item<double>());
+    trained.norms.push_back(engine.clip_gradients(0.5));
+    optimizer->step(0.1);
+  }
+  trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();
+  return trained;
+}
+
+struct Reference {
+  Llama model;
+  Trained trained;
+};
+
+Reference train_alone(const Case& c) {
+  Llama model(config_of(c), {.dtype = at::kDouble});
+  model.initialize(kSeed);
+  const auto loss = [&](const at::Tensor& x, const at::Tensor& y) {
+    return token_loss(model.forward(x), y);
+  };
+  SingleEngine engine(model.named_parameters(), loss);
+  Trained trained = train(c, engine);
+  return {std::move(model), std::move(trained)};
+}
+
+bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
+  return at::allclose(at::tensor(a), at::tensor(b), kExact, kExact);
+}
+
+void expect_same_parameters(const Case& c, const NamedParameters& mine, const Llama& whole) {
+  std::map<std::string, at::Tensor> expected;
+  for (const auto& [name, tensor] : whole.named_parameters()) expected[name] = tensor;
+  for (const auto& [name, tensor] : mine) {
+    RANK_EXPECT(at::allclose(tensor, expected.at(name), kExact, kExact))
+        << name << "; " << text_of(c);
+  }
+}
+
+Schedule schedule_of(const Case& c) {
+  return make_schedule({.kind = c.kind, .pp = c.pp, .microbatches = c.microbatches}, {});
+}
+
+void check_case(World& world, const Case& c) {
+  const Schedule schedule = schedule_of(c);
+  const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
+  LlamaStages stages =
+      make_llama_stages(config_of(c), {.dtype = at::kDouble}, schedule, mesh.get_local_rank("pp"));
+  for (const auto& part : stages.parts) part->initialize(kSeed);
+  ParallelEngine engine(stages, schedule, world, mesh, c.batch);
+  const Trained trained = train(c, engine);
+  const Reference alone = train_alone(c);
+  RANK_EXPECT(are_close(trained.losses, alone.trained.losses)) << text_of(c);
+  RANK_EXPECT(are_close(trained.norms, alone.trained.norms)) << text_of(c);
+  RANK_EXPECT(are_close({trained.evaluated}, {alone.trained.evaluated})) << text_of(c);
+  expect_same_parameters(c, engine.parameters(), alone.model);
+}
+
+// Every kind, tied and not, on a shape of the mesh.
+void check_kinds(World& world, int64_t dp, int64_t pp) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kInterleaved1F1B,
+        ScheduleKind::kLoopedBFS, ScheduleKind::kInterleavedZeroBubble,
+        ScheduleKind::kZBVZeroBubble, ScheduleKind::kDualPipeV, ScheduleKind::kZBH1,
+        ScheduleKind::kVHalf}) {
+    for (const bool tied : {false, true}) {
+      check_case(world, {.dp = dp,
+                         .pp = pp,
+                         .kind = kind,
+                         .microbatches = 2 * pp,
+                         .tied = tied,
+                         .batch = 4 * pp * dp});
+    }
+  }
+}
+
+TEST(ParallelEngine, TwoRanksTrainAsOneProcess) {
+  run_ranks(2, [](World& world) {
+    check_kinds(world, 1, 2);
+    check_case(world, {.dp = 2, .microbatches = 1});
+    check_case(world, {.dp = 2, .microbatches = 2, .tied = true, .batch = 7, .adamw = true});
+    check_case(world, {.pp = 2, .microbatches = 3, .batch = 8, .adamw = true});
+  });
+}
+
+TEST(ParallelEngine, ThreeRanksTrainAsOneProcess) {
+  run_ranks(3, [](World& world) {
+    check_case(world, {.pp = 3, .microbatches = 5, .tied = true, .batch = 8});
+    check_case(world, {.dp = 3, .microbatches = 2, .batch = 8, .adamw = true});
+  });
+}
+
+TEST(ParallelEngine, FourRanksTrainAsOneProcess) {
+  run_ranks(4, [](World& world) {
+    check_kinds(world, 2, 2);
+    check_kinds(world, 1, 4);
+    check_case(world, {.dp = 4, .microbatches = 1, .batch = 9, .adamw = true});
+    check_case(world,
+               {.dp = 2, .pp = 2, .microbatches = 3, .tied = true, .batch = 7, .adamw = true});
+  });
+}
+
+TEST(ParallelEngine, StagesAreWrittenAsOneModel) {
+  run_ranks(4, [](World& world) {
+    for (const bool tied : {false, true}) {
+      const Case c{.dp = 2, .pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tied = tied};
+      const Schedule schedule = schedule_of(c);
+      const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
+      LlamaStages stages = make_llama_stages(config_of(c), {}, schedule, mesh.get_local_rank("pp"));
+      for (const auto& part : stages.parts) part->initialize(kSeed);
+      const ParallelEngine engine(stages, schedule, world, mesh, c.batch);
+      const testkit::TemporaryFolder folder;
+      engine.save(folder.path());
+      if (world.rank().value != 0) continue;
+      Llama read(config_of(c)), made(config_of(c));
+      read.load(WeightFiles(folder.path()));
+      made.initialize(kSeed);
+      for (size_t i = 0; i < made.named_parameters().size(); ++i) {
+        RANK_EXPECT(read.named_parameters()[i].tensor.equal(made.named_parameters()[i].tensor));
+      }
+    }
+    RANK_EXPECT(true);
+  });
+}
+
+TEST(ParallelEngine, RefusesABatchThatLeavesReplicasWithout) {
+  run_ranks(2, [](World& world) {
+    const Case c{.dp = 2, .microbatches = 1, .batch = 1};
+    const std::string message = testkit::message_of<ConfigError>([&] { check_case(world, c); });
+    RANK_EXPECT(message.find("too small for 2 replicas") != std::string::npos) << message;
+  });
+}
+
+TEST(LlamaParts, FollowTheSplitPoints) {
+  const auto parts = llama_parts({.num_hidden_layers = 10}, 4);
+  ASSERT_EQ(parts.size(), 4U);
+  EXPECT_EQ(parts[0], (LlamaPart{.begin = 0, .end = 2, .embedding = true, .head = false}));
+  EXPECT_EQ(parts[1], (LlamaPart{.begin = 2, .end = 5, .embedding = false, .head = false}));
+  EXPECT_EQ(parts[3], (LlamaPart{.begin = 8, .end = 10, .embedding = false, .head = true}));
+}
+
+}  // namespace
+}  // namespace tessera
