@@ -30,9 +30,9 @@ function(tessera_room name)
   endif()
 endfunction()
 
-# A GoogleTest program whose every TEST is a ctest of the given label.
+# A GoogleTest program whose every TEST is a ctest of the given label. Those that ALONE matches have the machine to themselves.
 function(tessera_gtest target)
-  cmake_parse_arguments(PARSE_ARGV 1 test "TORCH" "LABEL" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 test "TORCH" "LABEL;ALONE" "SOURCES;LIBRARIES")
   include(GoogleTest)
   add_executable(${target} ${test_SOURCES})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -42,5 +42,10 @@ function(tessera_gtest target)
   if(test_TORCH)
     target_precompile_headers(${target} REUSE_FROM tessera_test_headers)
   endif()
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS ${test_LABEL} TIMEOUT 300)
+  if(test_ALONE)
+    gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST TEST_FILTER "${test_ALONE}"
+                         PROPERTIES LABELS ${test_LABEL} TIMEOUT 300 RUN_SERIAL TRUE)
+    set(others TEST_FILTER "-${test_ALONE}")
+  endif()
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST ${others} PROPERTIES LABELS ${test_LABEL} TIMEOUT 300)
 endfunction()
