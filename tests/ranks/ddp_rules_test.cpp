@@ -19,11 +19,13 @@
 #include "tessera/comm/objects.h"
 #include "tessera/layer/linear.h"
 #include "tests/ranks/replica.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
 
+using testkit::contains;
 using testkit::GlobalBatch;
 using testkit::gradient_difference;
 using testkit::largest_difference;
@@ -64,10 +66,6 @@ std::string common_refusal(const World& world, const std::function<void()>& body
     if (other != said) return "";
   }
   return said;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // ---- Which gradients are added up

@@ -17,6 +17,7 @@
 #include "tessera/parallel/pipeline/pipeline.h"
 #include "tessera/schedule/generate.h"
 #include "tests/ranks/replica.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/spawn.h"
 
 namespace tessera {
@@ -24,6 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testkit::contains;
 using testkit::SpawnedRanks;
 
 constexpr const char* kScene = "TESSERA_TEST_SCENE";
@@ -156,10 +158,6 @@ std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim
     if (at != std::string::npos) said.push_back(end->output.substr(at));
   }
   return said;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The error names who is missing: the rank, or rank 0 as the holder of the store.

@@ -9,12 +9,14 @@
 
 #include "tessera/base/error.h"
 #include "tessera/comm/collectives.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
 
 using megatron::ParallelState;
+using testkit::contains;
 using testkit::reduced_rank;
 using testkit::run_ranks;
 using testkit::sum_of_ranks;
@@ -26,10 +28,6 @@ std::string refusal_of(const std::function<void()>& body) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != text.npos;
 }
 
 TEST(MegatronTogether, EveryGroupConnectsItsMembers) {

@@ -12,11 +12,13 @@
 #include "tessera/comm/internal/state.h"
 #include "tessera/dialect/megatron/memory_buffer.h"
 #include "tests/ranks/fresh_world.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera::megatron {
 namespace {
 
+using testkit::contains;
 using testkit::groups_with;
 using testkit::in_fresh_world;
 using testkit::NamedRanks;
@@ -34,10 +36,6 @@ std::string refusal(const std::function<void()>& body) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != text.npos;
 }
 
 std::string to_text(const MegatronConfig& config) {

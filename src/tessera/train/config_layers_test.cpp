@@ -7,11 +7,13 @@
 
 #include "tessera/base/error.h"
 #include "tessera/format/llama_presets.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
 
+using testkit::contains;
 using testkit::message_of;
 
 ConfigAssignment given(const std::string& name, const std::string& text) {
@@ -21,10 +23,6 @@ ConfigAssignment given(const std::string& name, const std::string& text) {
 
 std::string refusal(const ConfigLayers& layers) {
   return message_of<ConfigError>([&] { resolve(layers); });
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(ConfigLayers, NothingGivenIsASmallRunOnOurOwnSources) {

@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/throws.h"
 #include "tests/testkit/token_files.h"
 
@@ -13,6 +14,7 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
+using testkit::contains;
 using testkit::counting_file;
 using testkit::message_of;
 using testkit::TemporaryFolder;
@@ -26,10 +28,6 @@ std::string text_of(const TokenSource& source) {
 
 std::string content_of_folder(const TemporaryFolder& folder) {
   return text_of(TokenSource(folder.path()));
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(TokenSource, AFolderIsItsTextsInOrder) {
