@@ -82,7 +82,10 @@ TEST(LayoutPage, HasEverythingInItAndNothingCanEndItsData) {
   EXPECT_EQ(html.find("alert(1)</script"), std::string::npos);
   EXPECT_NE(html.find("\\u003c/script>"), std::string::npos);
   EXPECT_NE(html.find("<title>a &lt; b</title>"), std::string::npos);
-  EXPECT_EQ(html.find("://"), std::string::npos) << "no address of anything outside";
+  std::string rest = html;
+  const std::string_view svg = "http://www.w3.org/2000/svg";  // A name; nothing is loaded from it.
+  rest.erase(rest.find(svg), svg.size());
+  EXPECT_EQ(rest.find("://"), std::string::npos) << "no address of anything outside";
   EXPECT_EQ(html.find("@DATA@"), std::string::npos);
 }
 

@@ -26,10 +26,12 @@ std::string fill(std::string_view text,
 }  // namespace
 
 std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json) {
-  return fill(parts.html, {{"TITLE", escape_xml(title)},
-                           {"STYLE", std::string(parts.css)},
-                           {"DATA", escape_for_script(json)},
-                           {"SCRIPT", std::string(parts.script)}});
+  const std::pair<std::string, std::string> heading{"TITLE", escape_xml(title)};
+  return fill(parts.frame, {heading,
+                            {"STYLE", std::string(parts.css)},
+                            {"BODY", fill(parts.body, {heading})},
+                            {"DATA", escape_for_script(json)},
+                            {"SCRIPT", std::string(parts.script)}});
 }
 
 }  // namespace tessera

@@ -7,7 +7,8 @@ namespace tessera {
 
 /// The files of a page in page/, put into the program by the build.
 struct PageParts {
-  std::string_view html;  // With the marks @TITLE@, @STYLE@, @DATA@ and @SCRIPT@.
+  std::string_view frame;  // With the marks @TITLE@, @STYLE@, @BODY@, @DATA@ and @SCRIPT@.
+  std::string_view body;   // With the mark @TITLE@.
   std::string_view css;
   std::string_view script;
 };

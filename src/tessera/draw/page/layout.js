@@ -1,7 +1,5 @@
 // Shows the layout that stands as JSON in the page. Everything that is computed was computed before;
 // what is chosen (a rank, a kind of group) stands in the address: #rank=5&kind=tp.
-'use strict';
-
 (() => {
   const layout = JSON.parse(document.getElementById('data').textContent);
   const { world, kinds } = layout;
@@ -28,13 +26,6 @@
   }
 
   // ---- small helpers
-
-  function element(tag, attributes = {}, ...children) {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  }
 
   const number = (value) => value.toLocaleString('en-US');
   const counted = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;

@@ -1,7 +1,5 @@
 // Shows the training run that stands as JSON in the page. Points were thinned before; here they are
 // laid out, and all diagrams are read at one step.
-'use strict';
-
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const $ = (id) => document.getElementById(id);
@@ -9,15 +7,6 @@
   let shown = null; // The step that is read; null: the last of each series.
 
   // ---- small helpers
-
-  function fill(made, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  }
-  const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-  const shape = (tag, attributes = {}, ...children) =>
-    fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 
   // Four digits, thousands apart: 2.134, 0.0003, 81,300.
   function number(value) {

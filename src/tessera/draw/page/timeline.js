@@ -1,7 +1,5 @@
 // Shows the schedules that stand as JSON in the page, all on one time axis. Times, colours and what
 // needs what were computed before; here they are laid out, zoomed and lit.
-'use strict';
-
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const $ = (id) => document.getElementById(id);
@@ -11,15 +9,6 @@
   let chosen = null;
 
   // ---- small helpers
-
-  function fill(made, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  }
-  const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-  const shape = (tag, attributes = {}, ...children) =>
-    fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 
   const time = (value) => String(Number(value.toPrecision(7)));
   const share = (part, whole) => `${(100 * part / whole).toFixed(1)} %`;
