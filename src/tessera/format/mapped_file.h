@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "tessera/base/descriptor.h"
+
 namespace tessera {
 
 /// A file whose bytes are read where they lie: nothing is copied, and what is not looked at is not
@@ -19,8 +21,13 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
+  /// The bytes from `begin` on, as many as `out` takes. For what is copied anyway this is faster
+  /// than to copy from bytes(), whose pages would first have to be mapped.
+  void read(size_t begin, std::span<std::byte> out) const;
+
  private:
   std::string path_;
+  Descriptor file_;
   std::span<const std::byte> bytes_;
 };
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "tessera/base/error.h"
+#include "tessera/base/check.h"
 #include "tessera/base/text.h"
 #include "tessera/format/internal/json_field.h"
 
@@ -138,6 +138,12 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
   return file_.bytes().subspan(static_cast<size_t>(tensor.begin),
                                static_cast<size_t>(tensor.num_bytes()));
+}
+
+void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> out) const {
+  TSR_CHECK(std::ssize(out) == tensor.num_bytes(), "'", tensor.spec.name, "' has ",
+            tensor.num_bytes(), " bytes; the memory for them has ", out.size());
+  file_.read(static_cast<size_t>(tensor.begin), out);
 }
 
 }  // namespace tessera

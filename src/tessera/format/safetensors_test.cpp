@@ -192,8 +192,26 @@ RC_GTEST_PROP(SafetensorsWriter, WhatIsWrittenIsRead, ()) {
   for (const TensorSpec& spec : specs) RC_ASSERT(file.find(spec.name)->spec == spec);
   next = 0;
   for (const StoredTensor& tensor : file.tensors()) {
-    for (const std::byte byte : file.bytes(tensor)) RC_ASSERT(byte == std::byte{next++});
+    std::vector<std::byte> copy(static_cast<size_t>(tensor.num_bytes()));
+    file.read(tensor, copy);
+    RC_ASSERT(std::ranges::equal(copy, file.bytes(tensor)));
+    for (const std::byte byte : copy) RC_ASSERT(byte == std::byte{next++});
   }
+}
+
+TEST(SafetensorsFile, ReadsNoMoreThanThereIs) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("f");
+  SafetensorsWriter writer(path, {{"a", DType::kU8, {8}}});
+  std::vector<std::byte> bytes(8);
+  writer.write(bytes);
+  writer.finish();
+  const SafetensorsFile file(path);
+  const StoredTensor& tensor = file.tensors()[0];
+  const auto read = [&](size_t size) { file.read(tensor, std::span(bytes).first(size)); };
+  EXPECT_NE(message_of<ConfigError>([&] { read(7); }).find("has 8 bytes"), std::string::npos);
+  std::filesystem::resize_file(path, static_cast<uintmax_t>(tensor.begin) + 3);
+  EXPECT_NE(message_of<DataError>([&] { read(8); }).find("cut off meanwhile"), std::string::npos);
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ class WeightFiles {
   /// DataError with the nearest name where there is none.
   const TensorSpec& spec(std::string_view name) const;
   std::span<const std::byte> bytes(std::string_view name) const;
+  /// Copies the tensor's bytes, faster than from bytes().
+  void read(std::string_view name, std::span<std::byte> out) const;
 
  private:
   struct Place {

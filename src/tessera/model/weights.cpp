@@ -1,11 +1,10 @@
 #include "tessera/model/weights.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <vector>
 
@@ -54,15 +53,13 @@ void check_tensor(const TensorSpec& spec, const at::Tensor& parameter) {
                          shape_text(parameter.sizes())));
 }
 
-// The bytes of a file may lie at any address; tensors want theirs aligned.
-bool is_aligned(const std::byte* data, size_t size) {
-  return reinterpret_cast<uintptr_t>(data) % size == 0;
-}
-
-at::Tensor copied(std::span<const std::byte> bytes, at::IntArrayRef shape, at::ScalarType dtype) {
-  at::Tensor copy = at::empty(shape, dtype);
-  if (!bytes.empty()) std::memcpy(copy.mutable_data_ptr(), bytes.data(), bytes.size());
-  return copy;
+// New memory comes page by page as it is written, and small pages cost more than the reading.
+void ask_for_large_pages(std::span<std::byte> memory) {
+  constexpr size_t kPage = 4096;  // Advice begins at one.
+  constexpr size_t kLarge = 2 << 20;
+  if (memory.size() < 2 * kLarge) return;
+  const size_t skipped = -reinterpret_cast<uintptr_t>(memory.data()) % kPage;
+  madvise(memory.data() + skipped, memory.size() - skipped, MADV_HUGEPAGE);  // Refused: slower.
 }
 
 TensorSpec spec_of(const NamedParameter& parameter) {
@@ -91,15 +88,11 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
 
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like) {
   const TensorSpec& spec = files.spec(name);
-  const at::ScalarType dtype = dtype_of(spec);
-  const std::span<const std::byte> bytes = files.bytes(name);
-  const bool converted = dtype != like.scalar_type() || !like.is_cpu();
-  if (!converted || !is_aligned(bytes.data(), at::elementSize(dtype))) {
-    return copied(bytes, spec.shape, dtype).to(like.options());
-  }
-  // from_blob wants to be able to write; nothing does.
-  void* const data = const_cast<std::byte*>(bytes.data());
-  return at::from_blob(data, spec.shape, dtype).to(like.options());
+  const at::Tensor stored = at::empty(spec.shape, dtype_of(spec));
+  const std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());
+  ask_for_large_pages(memory);
+  files.read(name, memory);
+  return stored.to(like.options());
 }
 
 void write_tensors(const NamedParameters& parameters, const std::string& folder,
