@@ -1,6 +1,7 @@
 #include "cli/train_run.h"
 
 #include <ATen/Parallel.h>
+#include <malloc.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <vector>
@@ -46,6 +48,15 @@ void take_signals() {
     action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
     sigaction(number, &action, nullptr);
   }
+}
+
+// The memory of one step is that of the next: given back to the system meanwhile, it would come
+// again page by page, and zeroed.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The most that it takes.
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
 }
 
 FormerRun former_run(const RunSection& run) {
@@ -188,6 +199,7 @@ int train_run(const TrainConfig& config, const std::string& command) {
     folder.emplace(config.run.dir, former_run(config.run));
     check_apart(config.model.path, config.run.dir);
   }
+  keep_freed_memory();
   TrainJob job = make_job(config);
   if (folder) begin(config, job, *folder);
   Record record{.command = command};
