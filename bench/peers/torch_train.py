@@ -1,16 +1,20 @@
 """Steps of `tessera train` beside those of PyTorch: the same Llama, tokens and optimizer, in one run.
 
-    torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads, and a table; PEER is another
-                                             script with this one's `train`
-    torch_train.py train --mode single --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
-                                             the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW;
-                                             prints one JSON object with ms_per_step and the loss of each step
+    torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
+                                             PEER is another script with this one's `train`
+    torch_train.py gpu TESSERA [PEER]        a Llama of 0.95 billion parameters in bf16 on a GPU, beside eager and compiled PyTorch
+    torch_train.py train --mode single|ddp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
+                         [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
+                                             the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW, alone,
+                                             under DistributedDataParallel, or under Schedule1F1B; prints one JSON object
+                                             with ms_per_step and the loss of each step
 
 Needs torch 2.13, transformers 4.57.1 and numpy.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -20,14 +24,18 @@ import time
 
 ROUNDS = 3
 WARM_UP = 3  # Steps that are not counted.
+MICROBATCHES = 4
+SCHEDULES = {2: ("1F1B", "ZBVZeroBubble"), 4: ("1F1B", "ZBH1")}  # Ours by ranks; the peer runs 1F1B.
 SHAPES = {  # What a small model on two cores may look like: the first is bound by its layers, the second by its vocabulary.
     "4 layers of 256, vocabulary 256": dict(
         model=dict(vocab_size=256, hidden_size=256, intermediate_size=704, num_hidden_layers=4),
-        run=dict(steps=23, batch=8, seq=128)),
+        run=dict(steps=23, batch=8, seq=128), ranks=True),
     "2 layers of 256, vocabulary 8192": dict(
         model=dict(vocab_size=8192, hidden_size=256, intermediate_size=704, num_hidden_layers=2),
         run=dict(steps=15, batch=4, seq=128)),
 }
+GPU = dict(model=dict(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=16),
+           run=dict(steps=23, batch=8, seq=2048))
 
 
 def rows_of(tokens, step, batch, seq):
@@ -37,44 +45,129 @@ def rows_of(tokens, step, batch, seq):
     return [tokens[begin:begin + seq + 1] for begin in begins]
 
 
-def train(options):
+def loss_of(logits, targets):
+    import torch
+
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+
+
+def plain_step(model, options, rank):
+    """All rows in one process, or each rank its share of them under DistributedDataParallel."""
+    import torch
+
+    ranks, share = options.nproc, options.batch // options.nproc
+    replica = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
+
+    def step(inputs, targets):
+        mine = slice(rank * share, (rank + 1) * share)
+        loss = loss_of(replica(input_ids=inputs[mine], use_cache=False).logits, targets[mine])
+        loss.backward()
+        return loss.detach()
+
+    def over_all(loss):
+        if ranks > 1:
+            torch.distributed.all_reduce(loss)
+        return loss / ranks
+
+    return model, step, over_all
+
+
+def pipeline_step(model, options, rank):
+    """The layers shared out evenly, under PyTorch's own 1F1B."""
+    import torch
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    ranks, layers = options.nproc, model.model.layers
+    first, last = rank == 0, rank == ranks - 1
+    begin, end = (len(layers) * at // ranks for at in (rank, rank + 1))
+
+    class Part(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = model.model.embed_tokens if first else torch.nn.Identity()
+            self.layers = layers[begin:end]
+            self.rotary = model.model.rotary_emb
+            self.head = torch.nn.Sequential(model.model.norm, model.lm_head) if last else torch.nn.Identity()
+
+        def forward(self, x):
+            x = self.embedding(x)
+            positions = torch.arange(x.size(1)).unsqueeze(0)
+            angles = self.rotary(x, positions)
+            for layer in self.layers:
+                x = layer(x, attention_mask=None, position_ids=positions, position_embeddings=angles)
+                x = x[0] if isinstance(x, tuple) else x
+            return self.head(x)
+
+    part = Part()
+    stage = PipelineStage(part, rank, ranks, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, options.microbatches, loss_fn=loss_of)
+
+    def step(inputs, targets):
+        losses = []
+        schedule.step(*([inputs] if first else []), **(dict(target=targets, losses=losses) if last else {}))
+        return torch.stack(losses).mean().detach() if last else torch.zeros(())
+
+    def to_all(loss):
+        torch.distributed.broadcast(loss, ranks - 1)
+        return loss
+
+    return part, step, to_all
+
+
+def train_rank(rank, options, rendezvous):
     import numpy
     import torch
     from transformers import LlamaForCausalLM
 
     torch.set_num_threads(options.threads)
-    model = LlamaForCausalLM.from_pretrained(options.model, attn_implementation="sdpa").train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = dict(fp32=torch.float32, bf16=torch.bfloat16)[options.dtype]
+    if options.nproc > 1:
+        torch.distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=options.nproc)
+    model = LlamaForCausalLM.from_pretrained(options.model, attn_implementation="sdpa", dtype=dtype).train().to(device)
+    model = torch.compile(model) if options.compile else model
+    module, step_of, loss_of_all = (pipeline_step if options.mode == "pp" else plain_step)(model, options, rank)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=options.lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
     tokens = numpy.fromfile(options.data, dtype="<u2").astype("int64")
     times, losses = [], []
     for step in range(options.steps):
         rows = torch.from_numpy(numpy.stack(rows_of(tokens, step, options.batch, options.seq)))
-        inputs, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+        inputs, targets = (part.contiguous().to(device) for part in (rows[:, :-1], rows[:, 1:]))
         start = time.perf_counter()
         optimizer.zero_grad()
-        logits = model(input_ids=inputs, use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        loss.backward()
+        loss = step_of(inputs, targets)
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(loss_of_all(loss).item())
         times.append(time.perf_counter() - start)
-    print(json.dumps(dict(ms_per_step=statistics.median(times[WARM_UP:]) * 1e3, loss=losses)))
+    if rank == 0:
+        print(json.dumps(dict(ms_per_step=statistics.median(times[WARM_UP:]) * 1e3, loss=losses)))
+    if options.nproc > 1:
+        torch.distributed.destroy_process_group()
 
 
-def make_inputs(folder, shape):
+def train(options):
+    if options.nproc == 1:
+        return train_rank(0, options, None)
+    import torch.multiprocessing
+
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(train_rank, (options, f"file://{folder}/meeting"), nprocs=options.nproc)
+
+
+def make_inputs(folder, shape, heads=8):
     import numpy
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    config = LlamaConfig(num_attention_heads=8, num_key_value_heads=8, max_position_embeddings=2048, **shape)
+    config = LlamaConfig(num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=2048, **shape)
     LlamaForCausalLM(config).save_pretrained(folder / "model")
     tokens = numpy.random.default_rng(0).integers(0, shape["vocab_size"], 1 << 16)
     tokens.astype("<u2").tofile(folder / "tokens.bin")
 
 
-def flags_of(folder, run, threads):
-    named = dict(model=folder / "model", data=folder / "tokens.bin", lr=1e-3, threads=threads, **run)
+def flags_of(folder, run, threads, nproc):
+    named = dict(model=folder / "model", data=folder / "tokens.bin", lr=1e-3, threads=threads, nproc=nproc, **run)
     return [word for name, value in named.items() for word in (f"--{name}", str(value))]
 
 
@@ -85,43 +178,88 @@ def output_of(words):
     return done.stdout
 
 
-def run_ours(tessera, folder, run, threads):
-    words = [tessera, "train", *flags_of(folder, run, threads), "--nproc", "1", "--weight-decay", "0.1", "--no-shuffle", "--no-clip",
-             "--dtype", "fp32", "--run-dir", str(folder / "run"), "--overwrite"]
+def run_ours(tessera, folder, flags):
+    words = [tessera, "train", *flags, "--weight-decay", "0.1", "--no-shuffle", "--no-clip", "--run-dir", str(folder / "run"),
+             "--overwrite"]
     output_of(words)
     steps = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
     return dict(ms_per_step=statistics.median(step["ms"] for step in steps[WARM_UP:]), loss=[step["loss"] for step in steps])
 
 
-def run_peer(script, folder, run, threads):
-    words = [sys.executable, "-W", "ignore", script, "train", "--mode", "single", *flags_of(folder, run, threads)]
+def run_peer(script, mode, flags):
+    words = [sys.executable, "-W", "ignore", script, "train", "--mode", mode, *flags]
     return json.loads(output_of(words))
 
 
+def compare_runs(label, ours_of, peer_of):
+    """Both in turns, so that noise hits both."""
+    ours, torch = [], []
+    for _ in range(ROUNDS):
+        ours.append(ours_of())
+        torch.append(peer_of())
+    best = [min(run["ms_per_step"] for run in side) for side in (ours, torch)]
+    apart = max(abs(a - b) for a, b in zip(ours[0]["loss"], torch[0]["loss"], strict=True))
+    print(f"{label:60}{best[0]:>8.1f}{best[1]:>8.1f}{best[0] / best[1]:>12.2f}{apart:>18.1e}", flush=True)
+
+
+def compare_threads(tessera, peer, name, shape, folder):
+    for threads in (1, 2):
+        flags = flags_of(folder, shape["run"], threads, 1)
+        compare_runs(f"{name}, {threads} thread{'s' * (threads > 1)}",
+                     lambda: run_ours(tessera, folder, flags), lambda: run_peer(peer, "single", flags))
+
+
+def compare_ranks(tessera, peer, shape, folder):
+    for ranks in (2, 4):
+        flags = flags_of(folder, shape["run"], 1, ranks)
+        compare_runs(f"data parallel, {ranks} ranks", lambda: run_ours(tessera, folder, [*flags, "--dp", str(ranks)]),
+                     lambda: run_peer(peer, "ddp", flags))
+        flags += ["--microbatches", str(MICROBATCHES)]
+        for schedule in SCHEDULES[ranks]:
+            words = [*flags, "--pp", str(ranks), "--schedule", schedule]
+            compare_runs(f"pipeline, {ranks} ranks, {schedule} against 1F1B", lambda: run_ours(tessera, folder, words),
+                         lambda: run_peer(peer, "pp", flags))
+
+
+def print_head():
+    print(f"{'ms a step, median; best of ' + str(ROUNDS) + ' runs':60}{'ours':>8}{'torch':>8}{'ours/torch':>12}{'losses differ by':>18}")
+
+
 def compare(tessera, peer):
-    print(f"{'ms a step, median; best of ' + str(ROUNDS) + ' runs':50}{'ours':>8}{'torch':>8}{'ours/torch':>12}{'losses differ by':>18}")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # A peer takes a GPU where it finds one.
+    print_head()
     for name, shape in SHAPES.items():
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
             make_inputs(folder, shape["model"])
-            for threads in (1, 2):
-                ours, torch = [], []
-                for _ in range(ROUNDS):  # In turns, so that noise hits both.
-                    ours.append(run_ours(tessera, folder, shape["run"], threads))
-                    torch.append(run_peer(peer, folder, shape["run"], threads))
-                best = [min(run["ms_per_step"] for run in side) for side in (ours, torch)]
-                apart = max(abs(a - b) for a, b in zip(ours[0]["loss"], torch[0]["loss"], strict=True))
-                label = f"{name}, {threads} thread{'s' * (threads > 1)}"
-                print(f"{label:50}{best[0]:>8.1f}{best[1]:>8.1f}{best[0] / best[1]:>12.2f}{apart:>18.1e}", flush=True)
+            compare_threads(tessera, peer, name, shape, folder)
+            if shape.get("ranks"):
+                compare_ranks(tessera, peer, shape, folder)
+
+
+def compare_gpu(tessera, peer):
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        make_inputs(folder, GPU["model"], heads=16)
+        flags = [*flags_of(folder, GPU["run"], 1, 1), "--dtype", "bf16"]
+        ours = lambda: run_ours(tessera, folder, [*flags, "--device", "cuda"])
+        print_head()
+        compare_runs("0.95 billion parameters, bf16, against eager", ours, lambda: run_peer(peer, "single", flags))
+        compare_runs("the same against compiled", ours, lambda: run_peer(peer, "single", [*flags, "--compile"]))
 
 
 def main():
-    if len(sys.argv) in (3, 4) and sys.argv[1] == "compare":
-        return compare(sys.argv[2], sys.argv[3] if len(sys.argv) == 4 else __file__)
+    comparison = dict(compare=compare, gpu=compare_gpu).get(sys.argv[1] if len(sys.argv) in (3, 4) else "")
+    if comparison:
+        return comparison(sys.argv[2], sys.argv[3] if len(sys.argv) == 4 else __file__)
     if len(sys.argv) < 2 or sys.argv[1] != "train":
         sys.exit(__doc__)
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", choices=["single"], default="single")
+    parser.add_argument("--mode", choices=["single", "ddp", "pp"], default="single")
+    parser.add_argument("--nproc", type=int, default=1)
+    parser.add_argument("--microbatches", type=int, default=MICROBATCHES)
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--compile", action="store_true")
     for name, kind in dict(model=str, data=str, steps=int, batch=int, seq=int, lr=float, threads=int).items():
         parser.add_argument(f"--{name}", type=kind, required=True)
     train(parser.parse_args(sys.argv[2:]))
