@@ -19,19 +19,16 @@ endif()
 
 function(tessera_own_code target)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${target} PRIVATE -Wno-restrict)  # g++ 12 warns of std::string itself (GCC bug 105651).
-  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # g++ 13 takes the insides of std::vector and std::optional for errors where it inlines much.
-    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-stringop-overflow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes the insides of std::string, std::vector, std::optional and std::regex for errors where it inlines much
+    # (GCC bugs 105651, 105329).
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
+                                             -Wno-stringop-overread)
   endif()
   if(TESSERA_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE})
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)  # g++ takes the insides of std::regex for it.
-    endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND TESSERA_SANITIZE MATCHES "thread")
       target_compile_options(${target} PRIVATE -Wno-tsan)  # LibTorch's headers have fences, of which g++ warns.
     endif()

@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/version.h>
+#include <CLI/CLI.hpp>
 
 #include <iostream>
 

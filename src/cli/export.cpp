@@ -1,4 +1,5 @@
 // `tessera export`: the weights of a run as a Hugging Face folder.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // `tessera inspect`: what a file or folder of weights holds, and whether it is whole.
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
 

@@ -1,6 +1,7 @@
 // `tessera ranks`: how ranks form groups, without starting any process.
 #include "cli/ranks.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 

@@ -1,5 +1,6 @@
 #include "cli/ranks_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
 

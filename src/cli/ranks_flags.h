@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +7,10 @@
 
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tessera::cli {
 

@@ -1,5 +1,6 @@
 // `tessera run`: starts a program's ranks, watches them, restarts them and stops them.
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 

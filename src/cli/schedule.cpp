@@ -1,6 +1,7 @@
 // `tessera schedule`: pipeline schedules, verified, simulated and drawn, without any process.
 #include "cli/schedule.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "cli/parse.h"

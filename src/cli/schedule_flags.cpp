@@ -1,5 +1,6 @@
 #include "cli/schedule_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,12 +1,15 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tessera/schedule/simulate.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tessera::cli {
 

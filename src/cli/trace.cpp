@@ -1,6 +1,7 @@
 // `tessera trace`: what the flight-recorder dumps of a run's ranks say, and a trace to look at.
 #include "cli/trace.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>

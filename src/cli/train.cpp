@@ -1,5 +1,6 @@
 // `tessera train`: trains a Llama and leaves a folder with all that came of it.
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,7 @@
 #include "cli/train_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "tessera/base/text.h"
 
 namespace tessera::cli {

@@ -1,10 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "tessera/train/config_layers.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace tessera::cli {
 

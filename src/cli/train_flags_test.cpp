@@ -1,6 +1,7 @@
 #include "cli/train_flags.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/parse.h"
 #include "tessera/base/error.h"

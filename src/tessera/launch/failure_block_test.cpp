@@ -65,7 +65,7 @@ TEST(FailureBlock, SaysNothingTwice) {
 
 TEST(FailureBlock, FitsTheWidth) {
   FailureBlock block = sample();
-  block.failure.tail.push_back(std::string(300, 'x') + "ä");
+  block.failure.tail.push_back(concat(std::string(300, 'x'), "ä"));
   for (const int64_t width : {40, 80, 120, 500}) {
     const std::string text = block.to_string(width, ColorMode::kNone);
     for (const std::string_view line : split(text, '\n')) {
