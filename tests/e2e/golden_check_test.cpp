@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -17,12 +18,6 @@ using testkit::Finished;
 
 class GoldenCheck : public testing::Test {
  protected:
-  GoldenCheck() {
-    std::string folder = (fs::temp_directory_path() / "golden-XXXXXX").string();
-    folder_ = mkdtemp(folder.data());
-  }
-  ~GoldenCheck() override { fs::remove_all(folder_); }
-
   static json table(const std::string& name) {
     return json::parse(std::ifstream(fs::path(TESSERA_GOLDEN_DIR) / name));
   }
@@ -37,8 +32,8 @@ class GoldenCheck : public testing::Test {
 
   // Checks the content as a file of this name.
   Finished check(const std::string& name, const json& content, const std::string& flags = "") {
-    std::ofstream(folder_ / name) << content;
-    return testkit::run(TESSERA_GOLDEN_CHECK " " + flags + " " + (folder_ / name).string());
+    return testkit::run(TESSERA_GOLDEN_CHECK " " + flags + " " +
+                        folder_.file(name, content.dump()));
   }
 
   // One answer of a case, by its place, and what it is changed to.
@@ -73,7 +68,7 @@ class GoldenCheck : public testing::Test {
     }
   }
 
-  fs::path folder_;
+  const testkit::TemporaryFolder folder_;
 };
 
 TEST_F(GoldenCheck, CountsWhatPassedUnderTheNameUpToTheFirstDot) {

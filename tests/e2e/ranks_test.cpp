@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -86,23 +87,24 @@ TEST(Ranks, ColoursOnDemand) {
 }
 
 TEST(Ranks, WritesAPicture) {
-  const auto path = std::filesystem::temp_directory_path() / "tessera-ranks-test.svg";
-  EXPECT_EQ(ranks("--world 64 --tp 8 --pp 2 --svg " + path.string()).code, 0);
+  const testkit::TemporaryFolder folder;
+  const std::string path = folder.path("grid.svg");
+  EXPECT_EQ(ranks("--world 64 --tp 8 --pp 2 --svg " + path).code, 0);
   std::ifstream file(path);
   const std::string svg((std::istreambuf_iterator<char>(file)), {});
   EXPECT_TRUE(svg.starts_with("<svg "));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  std::filesystem::remove(path);
 }
 
 TEST(Ranks, WritesAPage) {
-  const auto path = std::filesystem::temp_directory_path() / "tessera-ranks-test.html";
+  const testkit::TemporaryFolder folder;
+  const std::string path = folder.path("page.html");
   const Finished finished =
-      ranks("--world 64 --tp 8 --pp 2 --ep 4 --html " + path.string() +
+      ranks("--world 64 --tp 8 --pp 2 --ep 4 --html " + path +
             " --nodes-per-rack 4 --hidden 64 --layers 2 --sequence 32 --micro-batch 2 "
             "--microbatches 3 --experts-per-token 5 --parameters 1000");
   EXPECT_EQ(finished.code, 0) << finished.err;
-  EXPECT_NE(finished.out.find("page: " + path.string()), std::string::npos);
+  EXPECT_NE(finished.out.find("page: " + path), std::string::npos);
   std::ifstream file(path);
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   const size_t begin = page.find("id=\"data\">") + 10;
@@ -110,7 +112,6 @@ TEST(Ranks, WritesAPage) {
   EXPECT_EQ(data["nodes_per_rack"], 4);
   const std::vector<double> letters{2 * 2 * 32 * 64, 2.0 * 1000 / 16, 1, 3, 5};  // A W L M k
   for (size_t i = 0; i < letters.size(); ++i) EXPECT_EQ(data["symbols"][i]["value"], letters[i]);
-  std::filesystem::remove(path);
 }
 
 struct Refusal {
@@ -159,8 +160,9 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
 }
 
 TEST(Ranks, WhatIsRefusedLeavesNoFile) {
-  const auto path = std::filesystem::temp_directory_path() / "tessera-ranks-refused.svg";
-  EXPECT_EQ(ranks("--world 2048 --html x.html --svg " + path.string()).code, 2);
+  const testkit::TemporaryFolder folder;
+  const std::string path = folder.path("refused.svg");
+  EXPECT_EQ(ranks("--world 2048 --html x.html --svg " + path).code, 2);
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 

@@ -9,10 +9,10 @@
 #include <fstream>
 #include <set>
 #include <sstream>
-#include <stdexcept>
 
 #include "tessera/base/text.h"
 #include "tests/testkit/background.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using testkit::Background;
 using testkit::Finished;
+using testkit::TemporaryFolder;
 using Words = std::vector<std::string>;
 using Clock = std::chrono::steady_clock;
 
@@ -62,20 +63,6 @@ std::string read(const fs::path& path) {
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / "run-test-XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 constexpr const char* kTellHealth = "echo >&$TESSERA_HEALTH_FD; ";
 // Tells, and waits until both of two ranks have told.
@@ -186,7 +173,7 @@ TEST(Run, AReaderThatIsGoneEndsTheJob) {
 }
 
 TEST(Run, LogsGoToFiles) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Finished finished =
       run({"--nproc", "2", "--log-dir", folder.path()},
           "echo out $RANK; echo err $RANK >&2; echo $TESSERA_TRACE_DIR; [[ $RANK == 0 ]]");
@@ -243,7 +230,7 @@ TEST(Run, TheErrorFileOfARankIsShown) {
 
 // Both exits are seen at once: the launcher sleeps while they happen.
 TEST(Run, TheErrorFilesTellWhoWasFirst) {
-  const Folder folder;
+  const TemporaryFolder folder;
   Background launcher(words_of(
       {"--nproc", "2"},
       concat("cd ", folder.path(), R"(; echo pid$RANK=$$; until [[ -e go ]]; do sleep 0.01; done
@@ -296,7 +283,7 @@ TEST(Run, ProgramsThatCannotBeStarted) {
   EXPECT_EQ(missing.err, "tessera run: cannot start 'no-such-program': there is no such program\n");
   EXPECT_EQ(code_of({TESSERA_PROGRAM, "run", "/etc/passwd"}).code, 126);
   EXPECT_EQ(code_of({TESSERA_PROGRAM, "run", "/etc"}).code, 126);
-  const Folder folder;
+  const TemporaryFolder folder;
   std::ofstream(folder.path() + "/script") << "#!/no/such/interpreter\n";
   fs::permissions(folder.path() + "/script", fs::perms::owner_all);
   const Finished script = code_of({TESSERA_PROGRAM, "run", folder.path() + "/script"});

@@ -1,6 +1,5 @@
 // `tessera schedule` as a user runs it.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +8,7 @@
 
 #include "tessera/base/text.h"
 #include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/trace.h"
 
 namespace tessera {
@@ -20,11 +20,8 @@ using testkit::Finished;
 
 class ScheduleVerb : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   Finished schedule(const std::string& arguments) const {
-    return testkit::run("cd " + folder_.string() + " && " TESSERA_PROGRAM " schedule " + arguments);
+    return testkit::run("cd " + folder_.path() + " && " TESSERA_PROGRAM " schedule " + arguments);
   }
   std::string said(const std::string& arguments) const {
     const Finished finished = schedule(arguments);
@@ -37,14 +34,12 @@ class ScheduleVerb : public testing::Test {
   }
 
   std::string file(const std::string& name) const {
-    std::ifstream stream(folder_ / name, std::ios::binary);
+    std::ifstream stream(folder_.path(name), std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
   }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-  }
+  void write(const std::string& name, const std::string& text) const { folder_.file(name, text); }
 
-  const fs::path folder_ = fs::temp_directory_path() / concat("tessera-schedule-test-", getpid());
+  const testkit::TemporaryFolder folder_;
 };
 
 void expect_in(const std::string& text, const std::string& part) {
@@ -250,8 +245,15 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
     EXPECT_EQ(finished.out, "") << refusal.arguments;
     EXPECT_NE(finished.err.find(refusal.message), std::string::npos) << refusal.arguments << "\n"
                                                                      << finished.err;
-    EXPECT_FALSE(fs::exists(folder_ / "x.svg")) << "a refusal leaves no file";
+    EXPECT_FALSE(fs::exists(folder_.path("x.svg"))) << "a refusal leaves no file";
   }
+}
+
+TEST_F(ScheduleVerb, AFileNameNeedNotBeText) {
+  write("a\xff.csv", "0F0,0B0\r\n");
+  EXPECT_EQ(answer("--csv-in a\xff.csv")["kind"], "a\xef\xbf\xbd.csv");
+  said("--csv-in a\xff.csv --html page.html --trace trace.json");
+  EXPECT_NE(file("page.html").find("a\xef\xbf\xbd.csv"), std::string::npos);
 }
 
 TEST_F(ScheduleVerb, ATableKeepsItsSizes) {

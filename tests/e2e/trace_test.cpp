@@ -1,12 +1,12 @@
 // `tessera trace` as a user runs it.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "tessera/base/text.h"
 #include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/trace.h"
 
 namespace tessera {
@@ -17,12 +17,9 @@ using testkit::Finished;
 
 class Trace : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // The folder of the scenario's dumps.
   std::string dumps(const std::string& scenario) const {
-    const fs::path folder = folder_ / scenario;
+    const fs::path folder = folder_.path(scenario);
     fs::create_directories(folder);
     const Finished finished =
         testkit::run(TESSERA_FLIGHT_DUMPS " " + scenario + " " + folder.string());
@@ -31,7 +28,7 @@ class Trace : public testing::Test {
   }
 
   Finished trace(const std::string& arguments) const {
-    return testkit::run("cd " + folder_.string() + " && " TESSERA_PROGRAM " trace " + arguments);
+    return testkit::run("cd " + folder_.path() + " && " TESSERA_PROGRAM " trace " + arguments);
   }
 
   std::string trace_of(const std::string& scenario) const {
@@ -43,11 +40,11 @@ class Trace : public testing::Test {
   }
 
   std::string written() const {
-    std::ifstream file(folder_ / "trace.json");
+    std::ifstream file(folder_.path("trace.json"));
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  const fs::path folder_ = fs::temp_directory_path() / concat("tessera-trace-test-", getpid());
+  const testkit::TemporaryFolder folder_;
 };
 
 void expect_in(const std::string& text, const std::string& part) {
@@ -95,7 +92,7 @@ TEST_F(Trace, ADumpIsMissing) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   expect_in(finished.out, "dumps of 3 of 4 ranks\n");
   expect_in(finished.out, "\nno dump of rank 2\nrank 2 is behind: it left no dump\n");
-  EXPECT_TRUE(fs::exists(folder_ / "other.json"));
+  EXPECT_TRUE(fs::exists(folder_.path("other.json")));
 }
 
 TEST_F(Trace, EmphasisOnDemand) {
@@ -135,7 +132,7 @@ TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
     EXPECT_EQ(finished.code, refusal.code) << refusal.arguments;
     EXPECT_EQ(finished.out, "") << refusal.arguments;
     expect_in(finished.err, refusal.message);
-    EXPECT_FALSE(fs::exists(folder_ / "trace.json")) << refusal.arguments;
+    EXPECT_FALSE(fs::exists(folder_.path("trace.json"))) << refusal.arguments;
   }
 }
 

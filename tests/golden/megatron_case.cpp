@@ -1,11 +1,8 @@
 #include "tests/golden/megatron_case.h"
 
-#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -204,23 +201,12 @@ bool is_upper_case_order(const Json& arguments) {
   return to_lower(order).ends_with("pp") && !order.ends_with("pp");
 }
 
-TemporaryFile::TemporaryFile(const std::string& text)
-    : path_((std::filesystem::temp_directory_path() / "nccl-XXXXXX").string()) {
-  const int file = mkstemp(path_.data());
-  TSR_ASSERT(file >= 0, "no temporary file");
-  close(file);
-  std::ofstream(path_) << text;
-}
-
-TemporaryFile::~TemporaryFile() {
-  std::filesystem::remove(path_);
-}
-
 MegatronArguments::MegatronArguments(Json arguments) {
   if (arguments.contains("nccl_yaml")) {
-    yaml_.emplace(arguments.at("nccl_yaml").get<std::string>());
+    folder_.emplace();
+    arguments["nccl_communicator_config_path"] =
+        folder_->file("nccl.yaml", arguments.at("nccl_yaml").get<std::string>());
     arguments.erase("nccl_yaml");
-    arguments["nccl_communicator_config_path"] = yaml_->path();
   }
   config_ = config_of(arguments);
 }

@@ -5,22 +5,10 @@
 
 #include "tessera/plan/megatron.h"
 #include "tests/golden/golden.h"
+#include "tests/testkit/temporary_folder.h"
 
 /// Cases of megatron_groups: their arguments, and the rules that hold for them.
 namespace tessera::golden {
-
-/// A file that is there as long as this value.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text);
-  ~TemporaryFile();
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// The table's keyword arguments. A file that they tell the text of is there as long as this value.
 class MegatronArguments {
@@ -29,7 +17,7 @@ class MegatronArguments {
   const MegatronConfig& config() const { return config_; }
 
  private:
-  std::optional<TemporaryFile> yaml_;
+  std::optional<testkit::TemporaryFolder> folder_;  // Of the file.
   MegatronConfig config_;
 };
 

@@ -1,13 +1,13 @@
 #include "tests/golden/ranked_cases.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 
 #include "tessera/base/check.h"
 #include "tests/testkit/spawn.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera::golden {
 namespace {
@@ -15,31 +15,13 @@ namespace {
 constexpr const char* kResult = "RESULT ";
 constexpr const char* kCases = "TESSERA_GOLDEN_CASES";
 
-// The cases, as a file for the ranks; gone at the end of the scope.
-class CaseFile {
- public:
-  explicit CaseFile(const Json& cases) {
-    std::string name = (std::filesystem::temp_directory_path() / "golden-XXXXXX").string();
-    TSR_CHECK(mkdtemp(name.data()) != nullptr, "cannot make a folder like ", name);
-    folder_ = name;
-    std::ofstream(path()) << cases;
-  }
-  ~CaseFile() { std::filesystem::remove_all(folder_); }
-  CaseFile(const CaseFile&) = delete;
-  CaseFile& operator=(const CaseFile&) = delete;
-
-  std::string path() const { return folder_ / "cases.json"; }
-
- private:
-  std::filesystem::path folder_;
-};
-
 void add_answers(const std::string& job, int64_t world_size, std::vector<Json*>& cases) {
   Json list = Json::array();
   for (const Json* test_case : cases) list.push_back(*test_case);
-  const CaseFile file(list);
+  const testkit::TemporaryFolder folder;
+  const std::string file = folder.file("cases.json", list.dump());
   for (const testkit::RankEnd& end :
-       testkit::spawn_ranks(world_size, {"--as-rank", job}, {{kCases, file.path()}})) {
+       testkit::spawn_ranks(world_size, {"--as-rank", job}, {{kCases, file}})) {
     const size_t at = end.output.find(kResult);
     if (!end.succeeded() || at == std::string::npos) {
       throw CommError("a rank failed: " + end.output);

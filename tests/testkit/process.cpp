@@ -1,15 +1,13 @@
 #include "tests/testkit/process.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <stdexcept>
+
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera::testkit {
 namespace {
@@ -23,14 +21,11 @@ std::string read(const std::filesystem::path& path) {
 }  // namespace
 
 Finished run(const std::string& command) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tessera-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  const std::string redirected = "( " + command + " ) >" + folder + "/out 2>" + folder + "/err";
-  const int status = std::system(redirected.c_str());
-  Finished finished{WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
-                    read(folder + "/out"), read(folder + "/err")};
-  std::filesystem::remove_all(folder);
-  return finished;
+  const TemporaryFolder folder;
+  const std::string out = folder.path("out");
+  const std::string err = folder.path("err");
+  const int status = std::system(("( " + command + " ) >" + out + " 2>" + err).c_str());
+  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read(out), read(err)};
 }
 
 }  // namespace tessera::testkit

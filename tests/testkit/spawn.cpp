@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "tessera/launch/socket.h"
+#include "tests/testkit/temporary_folder.h"
 
 extern char** environ;
 
@@ -98,7 +98,7 @@ bool poll_until(Condition condition, std::chrono::milliseconds timeout) {
 
 struct SpawnedRanks::State {
   PortReservation port{"127.0.0.1"};
-  std::string folder = (std::filesystem::temp_directory_path() / "ranks-XXXXXX").string();
+  TemporaryFolder folder;
   std::vector<Rank> ranks;
 
   Rank& at(int64_t rank) { return ranks.at(static_cast<size_t>(rank)); }
@@ -107,15 +107,12 @@ struct SpawnedRanks::State {
 SpawnedRanks::SpawnedRanks(int64_t world_size, const std::vector<std::string>& arguments,
                            const std::map<std::string, std::string>& variables)
     : state_(std::make_unique<State>()) {
-  if (mkdtemp(state_->folder.data()) == nullptr) {
-    throw std::runtime_error("cannot make " + state_->folder);
-  }
   std::map<std::string, std::string> all = variables;
-  all.emplace("TESSERA_TRACE_DIR", state_->folder);
+  all.emplace("TESSERA_TRACE_DIR", state_->folder.path());
   for (int64_t rank = 0; rank < world_size; ++rank) {
     state_->ranks.push_back(start(arguments,
                                   environment_of(rank, world_size, state_->port.port(), all),
-                                  state_->folder + "/rank" + std::to_string(rank)));
+                                  state_->folder.path("rank" + std::to_string(rank))));
   }
 }
 
@@ -128,7 +125,6 @@ SpawnedRanks::~SpawnedRanks() {
     kill(rank.pid, SIGKILL);
     waitpid(rank.pid, nullptr, 0);
   }
-  std::filesystem::remove_all(state_->folder);
 }
 
 pid_t SpawnedRanks::pid(int64_t rank) const {

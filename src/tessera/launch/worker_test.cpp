@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/testkit/temporary_folder.h"
+
 namespace tessera {
 namespace {
 
@@ -20,20 +22,15 @@ namespace fs = std::filesystem;
 // A folder with TORCHELASTIC_ERROR_FILE in it.
 class Worker : public testing::Test {
  protected:
-  Worker() {
-    std::string folder = (fs::temp_directory_path() / "worker-XXXXXX").string();
-    folder_ = mkdtemp(folder.data());
-    setenv("TORCHELASTIC_ERROR_FILE", file().c_str(), 1);
-  }
+  Worker() { setenv("TORCHELASTIC_ERROR_FILE", file().c_str(), 1); }
   ~Worker() override {
     unsetenv("TORCHELASTIC_ERROR_FILE");
     unsetenv("TESSERA_HEALTH_FD");
-    fs::remove_all(folder_);
   }
-  std::string file() const { return folder_ / "error.json"; }
+  std::string file() const { return folder_.path("error.json"); }
   nlohmann::json report() const { return nlohmann::json::parse(std::ifstream(file())); }
 
-  fs::path folder_;
+  const testkit::TemporaryFolder folder_;
 };
 
 TEST_F(Worker, WritesTheFormThatTorchrunReads) {
@@ -65,7 +62,7 @@ TEST_F(Worker, NothingHappensWhereNobodyAsked) {
   unsetenv("TORCHELASTIC_ERROR_FILE");
   report_error("x");
   report_healthy();
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_F(Worker, TellsItsHealthOnceAndClosesThePipe) {
@@ -91,13 +88,13 @@ TEST_F(Worker, SurvivesALauncherThatIsGone) {
 }
 
 TEST_F(Worker, DoesNotWriteIntoWhatIsNoPipe) {
-  const int other = open((folder_ / "other").c_str(), O_RDWR | O_CREAT, 0600);
+  const int other = open(folder_.path("other").c_str(), O_RDWR | O_CREAT, 0600);
   for (const std::string& text :
        {std::to_string(other), std::string("x"), std::string("-1"), std::string("99999999999")}) {
     setenv("TESSERA_HEALTH_FD", text.c_str(), 1);
     report_healthy();
   }
-  EXPECT_EQ(fs::file_size(folder_ / "other"), 0U);
+  EXPECT_EQ(fs::file_size(folder_.path("other")), 0U);
   close(other);
 }
 
