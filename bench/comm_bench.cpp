@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,7 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using bench::now;
 using bench::slowest_rank;
-using bench::wait_at_start_line;
 
 constexpr size_t kPairs = 20;
 constexpr int64_t kSmall = 1024;              // 4 KiB of fp32.
@@ -86,26 +84,11 @@ Json measure_transfer(const LaunchInfo& launch) {
           {"bandwidth_gb_s", bytes / durations.front() / 1e9}};
 }
 
-int run(const std::string& what, const std::string& folder) {
-  const LaunchInfo launch = read_launch_info(process_environment());
-  wait_at_start_line(folder, launch);
-  const Json figures = what == "setup" ? measure_setup(launch) : measure_transfer(launch);
-  if (launch.rank == 0) std::cout << figures << '\n';
-  return 0;
-}
-
 }  // namespace
 }  // namespace tessera
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::cerr << "usage: comm_ranks setup|transfer FOLDER\n";
-    return 2;
-  }
-  try {
-    return tessera::run(arguments[1], arguments[2]);
-  } catch (const std::exception& error) {
-    std::cerr << "comm_ranks: " << error.what() << '\n';
-    return 1;
-  }
+  return tessera::bench::rank_main(
+      {arguments, static_cast<size_t>(count)},
+      {{"setup", tessera::measure_setup}, {"transfer", tessera::measure_transfer}});
 }

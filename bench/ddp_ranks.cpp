@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -110,26 +109,10 @@ Json measure(const LaunchInfo& launch) {
   return figures;
 }
 
-int run(const std::string& folder) {
-  const LaunchInfo launch = read_launch_info(process_environment());
-  bench::wait_at_start_line(folder, launch);
-  const Json figures = measure(launch);
-  if (launch.rank == 0) std::cout << figures << '\n';
-  return 0;
-}
-
 }  // namespace
 }  // namespace tessera
 
 int main(int count, char** arguments) {
-  if (count != 3 || arguments[1] != std::string("step")) {
-    std::cerr << "usage: ddp_ranks step FOLDER\n";
-    return 2;
-  }
-  try {
-    return tessera::run(arguments[2]);
-  } catch (const std::exception& error) {
-    std::cerr << "ddp_ranks: " << error.what() << '\n';
-    return 1;
-  }
+  return tessera::bench::rank_main({arguments, static_cast<size_t>(count)},
+                                   {{"step", tessera::measure}});
 }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -72,7 +71,7 @@ Json measure_transfer(const LaunchInfo& launch) {
   return figures;
 }
 
-Json measure_overhead() {
+Json measure_overhead(const LaunchInfo& /*launch*/) {
   const World world = World::fake({0}, kFakeRanks);
   const DeviceMesh mesh(world, Layout::row_major({{"tp", kFakeRanks}}));
   Json figures;
@@ -89,26 +88,11 @@ Json measure_overhead() {
   return figures;
 }
 
-int run(const std::string& what, const std::string& folder) {
-  const LaunchInfo launch = read_launch_info(process_environment());
-  bench::wait_at_start_line(folder, launch);
-  const Json figures = what == "transfer" ? measure_transfer(launch) : measure_overhead();
-  if (launch.rank == 0) std::cout << figures << '\n';
-  return 0;
-}
-
 }  // namespace
 }  // namespace tessera
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::cerr << "usage: dtensor_ranks transfer|overhead FOLDER\n";
-    return 2;
-  }
-  try {
-    return tessera::run(arguments[1], arguments[2]);
-  } catch (const std::exception& error) {
-    std::cerr << "dtensor_ranks: " << error.what() << '\n';
-    return 1;
-  }
+  return tessera::bench::rank_main(
+      {arguments, static_cast<size_t>(count)},
+      {{"transfer", tessera::measure_transfer}, {"overhead", tessera::measure_overhead}});
 }

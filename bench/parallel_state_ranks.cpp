@@ -6,7 +6,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,7 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using bench::now;
 using bench::slowest_rank;
-using bench::wait_at_start_line;
 
 Json measure(const LaunchInfo& launch) {
   const double start = now();
@@ -43,26 +41,10 @@ Json measure(const LaunchInfo& launch) {
   return figures;
 }
 
-int run(const std::string& folder) {
-  const LaunchInfo launch = read_launch_info(process_environment());
-  wait_at_start_line(folder, launch);
-  const Json figures = measure(launch);
-  if (launch.rank == 0) std::cout << figures << '\n';
-  return 0;
-}
-
 }  // namespace
 }  // namespace tessera
 
 int main(int count, char** arguments) {
-  if (count != 3 || std::string(arguments[1]) != "initialise") {
-    std::cerr << "usage: parallel_state_ranks initialise FOLDER\n";
-    return 2;
-  }
-  try {
-    return tessera::run(arguments[2]);
-  } catch (const std::exception& error) {
-    std::cerr << "parallel_state_ranks: " << error.what() << '\n';
-    return 1;
-  }
+  return tessera::bench::rank_main({arguments, static_cast<size_t>(count)},
+                                   {{"initialise", tessera::measure}});
 }
