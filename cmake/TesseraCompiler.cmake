@@ -37,3 +37,9 @@ function(tessera_own_code target)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)  # Coverage for the fuzzers.
   endif()
 endfunction()
+
+# Tests are compiled for one run, in which optimising them would take longer than it saves.
+function(tessera_test_code target)
+  tessera_own_code(${target})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()

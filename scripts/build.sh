@@ -81,7 +81,7 @@ build_everything() {
   need core tests
   need_tools
   configure_torch TESSERA_TESTS=ON "TESSERA_TOOLS=$tools"
-  compile release all all_verify_interface_header_sets
+  compile release all
   unlock_build
 }
 

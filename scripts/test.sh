@@ -9,13 +9,14 @@ run_ctest() {
   ctest --test-dir "$root/build/$preset" --output-on-failure -j "$(nproc)" "$@"
 }
 
-# test_core_in PRESET CTEST-FLAGS…: the core's tests in another build, sanitized or by another compiler.
+# test_core_in PRESET CTEST-FLAGS…: the core's tests in another build, sanitized or by another compiler; there each header is
+# compiled by itself, too.
 test_core_in() {
   local preset=$1
   shift
   lock_build
   configure "$preset" TESSERA_TESTS=ON
-  compile "$preset" all
+  compile "$preset" all all_verify_interface_header_sets
   unlock_build
   run_ctest "$preset" "$@"
 }
@@ -26,7 +27,7 @@ test_ranks_in() {
   shift
   lock_build
   configure "$preset" TESSERA_TESTS=ON "Torch_DIR=$(cached release Torch_DIR)"
-  compile "$preset" all
+  compile "$preset" all all_verify_interface_header_sets
   unlock_build
   ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 run_ctest "$preset" -L ranks "$@"
 }

@@ -142,7 +142,9 @@ def train_rank(rank, options, rendezvous):
     if rank == 0:
         print(json.dumps(dict(ms_per_step=statistics.median(times[WARM_UP:]) * 1e3, loss=losses)))
     if options.nproc > 1:
-        torch.distributed.destroy_process_group()
+        torch.distributed.barrier()
+        sys.stdout.flush()
+        os._exit(0)  # destroy_process_group() now and then never returns.
 
 
 def train(options):
