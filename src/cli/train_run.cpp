@@ -143,10 +143,10 @@ std::string ranks_text(const ParallelSection& parallel) {
 void announce(const TrainConfig& config, const TrainJob& job) {
   const int threads = at::get_num_threads();
   std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count),
-                      " parameters in ", config.train.dtype, "\n", config.train.steps, " steps of ",
-                      config.data.batch, " × ", config.data.seq, " tokens on ",
-                      ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
-                      ", into ", config.run.dir, "\n");
+                      " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n",
+                      config.train.steps, " steps of ", config.data.batch, " × ", config.data.seq,
+                      " tokens on ", ranks_text(config.parallel), threads,
+                      threads == 1 ? " thread" : " threads", "\n");
 }
 
 void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
@@ -160,7 +160,7 @@ std::string next_steps(const TrainConfig& config) {
   const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
   if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
   return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ", dir,
-                " DIR, or tessera train --model ", dir, "/", RunFolder::kModel, " --data YOURS\n");
+                " DIR\nor: tessera train --model ", dir, "/", RunFolder::kModel, " --data YOURS\n");
 }
 
 // All ranks train; the first one tells.
