@@ -7,7 +7,7 @@
 // `read` keeps nothing, like cat; `copy` keeps all of it in memory, which is the least that loading
 // must do. The file is in the page cache in any case.
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -48,10 +48,14 @@ void load(const std::string& folder) {
   model.load(WeightFiles(folder));
 }
 
+std::string file_of(const std::string& folder) {
+  return std::filesystem::path(folder) / kWeightFile;
+}
+
 // Reads the file block by block to where `place` says for each offset.
 void read_to(const std::string& folder, const std::function<char*(size_t offset)>& place) {
-  const std::string path = std::filesystem::path(folder) / "model.safetensors";
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string path = file_of(folder);
+  const Descriptor file = checked(open(path.c_str(), O_RDONLY | O_CLOEXEC), "cannot open " + path);
   size_t offset = 0;
   while (const ssize_t got = ::read(file.get(), place(offset), kBlock)) {
     TSR_CHECK(got > 0, "cannot read ", path);
@@ -65,20 +69,21 @@ void read(const std::string& folder) {
 }
 
 void copy(const std::string& folder) {
-  const size_t size = std::filesystem::file_size(folder + "/model.safetensors");
+  const size_t size = std::filesystem::file_size(file_of(folder));
   const std::unique_ptr<char, decltype(&std::free)> memory(
       static_cast<char*>(std::malloc(size + kBlock)), &std::free);
   read_to(folder, [&](size_t offset) { return memory.get() + offset; });
 }
 
-int run(const std::string& what, const std::string& folder) {
+void run(const std::string& what, const std::string& folder) {
   const std::map<std::string, void (*)(const std::string&)> known{
       {"make", make}, {"load", load}, {"read", read}, {"copy", copy}};
+  const auto act = known.find(what);
+  TSR_CHECK(act != known.end(), "usage: load_weights make|load|read|copy FOLDER");
   const auto start = std::chrono::steady_clock::now();
-  known.at(what)(folder);
+  act->second(folder);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (what != "make") std::cout << seconds.count() << '\n';
-  return 0;
 }
 
 }  // namespace
@@ -86,7 +91,8 @@ int run(const std::string& what, const std::string& folder) {
 
 int main(int count, char** arguments) {
   try {
-    return tessera::run(arguments[1], count == 3 ? arguments[2] : "");
+    tessera::run(count == 3 ? arguments[1] : "", count == 3 ? arguments[2] : "");
+    return 0;
   } catch (const std::exception& error) {
     std::cerr << "load_weights: " << error.what() << '\n';
     return 1;
