@@ -7,11 +7,13 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::run_ranks;
 
 const std::vector<at::ScalarType> kDtypes{at::kFloat, at::kDouble, at::kHalf,  at::kBFloat16,
@@ -21,7 +23,7 @@ const std::vector<at::ScalarType> kDtypes{at::kFloat, at::kDouble, at::kHalf,  a
 // Small whole numbers that differ by rank: exact in every dtype, and so are their sums over 8
 // ranks.
 at::Tensor values(int64_t rank, at::IntArrayRef shape, at::ScalarType dtype) {
-  const at::Tensor counting = at::arange(at::empty(shape).numel()).reshape(shape);
+  const at::Tensor counting = at::arange(at::empty(shape).numel(), here()).reshape(shape);
   return counting.add(rank).remainder(3).to(dtype);
 }
 
@@ -69,7 +71,8 @@ void check_reductions(const Group& group, int64_t me) {
 
 void check_moves(const Group& group, int64_t me) {
   const int64_t size = group.size();
-  RANK_EXPECT(broadcast(at::empty({0, 3}), {0}, group).wait().numel() == 0) << "nothing to send";
+  RANK_EXPECT(broadcast(at::empty({0, 3}, here()), {0}, group).wait().numel() == 0)
+      << "nothing to send";
   for (const at::ScalarType dtype : kDtypes) {
     for (int64_t src = 0; src < size; ++src) {
       const at::Tensor tensor = values(me, {2, 3}, dtype);
@@ -85,25 +88,60 @@ void check_moves(const Group& group, int64_t me) {
     const auto gathered = gather(values(me, {2, 3}, dtype), {0}, group).wait_all();
     RANK_EXPECT(gathered.size() == (group.rank().value == 0 ? all.size() : 0));
     for (size_t i = 0; i < gathered.size(); ++i) RANK_EXPECT(gathered[i].equal(all[i]));
-    const at::Tensor mine = at::empty({2, 3}, dtype);
+    const at::Tensor mine = at::empty({2, 3}, here(dtype));
     (void)scatter(mine, all, {size - 1}, group).wait();
     RANK_EXPECT(mine.equal(all[static_cast<size_t>(group.rank().value)]));
+  }
+}
+
+// Large ones travel another way. Two at once, waited for in the other order.
+void check_large_gathers(const Group& group, int64_t me) {
+  const Sizes shape{200, 1500 / group.size()};  // More than a mebibyte together.
+  std::vector<at::Tensor> all;
+  for (const GlobalRank rank : group.ranks()) all.push_back(values(rank.value, shape, at::kFloat));
+  const at::Tensor mine = values(me, shape, at::kFloat);
+  Work rows = all_gather(mine, group, 0);
+  Work columns = all_gather(mine.t(), group, 0);
+  RANK_EXPECT(std::move(columns).wait().equal(at::cat(all, 1).t()));
+  RANK_EXPECT(std::move(rows).wait().equal(at::cat(all)));
+  const std::vector<at::Tensor> uneven =
+      all_gather_uneven(mine.narrow(0, 0, 200 - group.rank().value), group).wait_all();
+  for (size_t i = 0; i < all.size(); ++i) {
+    RANK_EXPECT(uneven[i].equal(all[i].narrow(0, 0, 200 - static_cast<int64_t>(i))));
   }
 }
 
 // Rank r of the group has r rows; rank 0 none.
 void check_uneven_gather(const Group& group) {
   const int64_t rows = group.rank().value;
-  const auto all = all_gather_uneven(at::full({rows, 2}, rows), group).wait_all();
+  const auto all = all_gather_uneven(at::full({rows, 2}, rows, here()), group).wait_all();
   RANK_EXPECT(static_cast<int64_t>(all.size()) == group.size());
   for (int64_t r = 0; r < group.size(); ++r) {
-    RANK_EXPECT(all[static_cast<size_t>(r)].equal(at::full({r, 2}, r)))
+    RANK_EXPECT(all[static_cast<size_t>(r)].equal(at::full({r, 2}, r, here())))
         << all[static_cast<size_t>(r)];
   }
   const auto shapes =
-      all_gather_uneven(rows % 2 == 0 ? at::ones({}) : at::ones({1, rows}), group).wait_all();
+      all_gather_uneven(rows % 2 == 0 ? at::ones({}, here()) : at::ones({1, rows}, here()), group)
+          .wait_all();
   for (int64_t r = 0; r < group.size(); ++r) {
     RANK_EXPECT(shapes[static_cast<size_t>(r)].dim() == (r % 2 == 0 ? 0 : 2));
+  }
+}
+
+// Of all reductions over Gloo this one alone knows bits.
+void check_bits(const Group& group, int64_t me) {
+  using Combine = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
+  const std::vector<std::pair<ReduceOp, Combine>> ops{{ReduceOp::kBitAnd, at::bitwise_and},
+                                                      {ReduceOp::kBitOr, at::bitwise_or},
+                                                      {ReduceOp::kBitXor, at::bitwise_xor}};
+  const int64_t rows = group.size();
+  for (const auto& [op, combine] : ops) {
+    at::Tensor whole = values(group.ranks().front().value, {rows}, at::kInt);
+    for (const GlobalRank rank : group.ranks().subspan(1)) {
+      whole = combine(whole, values(rank.value, {rows}, at::kInt));
+    }
+    const at::Tensor mine = reduce_scatter(values(me, {rows}, at::kInt), group, op).wait();
+    RANK_EXPECT(mine.equal(whole.narrow(0, group.rank().value, 1)));
   }
 }
 
@@ -119,6 +157,12 @@ void check_reduce_scatter(const Group& group, int64_t me) {
     RANK_EXPECT(reduce_scatter(values(me, {3, size}, dtype), group, ReduceOp::kMax, 1)
                     .wait()
                     .equal(wide.narrow(1, r, 1)));
+  }
+  for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kProduct}) {
+    const at::Tensor whole = reduced(group, {2 * size}, at::kInt, op);
+    RANK_EXPECT(reduce_scatter(values(me, {2 * size}, at::kInt), group, op)
+                    .wait()
+                    .equal(whole.narrow(0, 2 * r, 2)));
   }
   Sizes pieces(static_cast<size_t>(size), 1);
   pieces[0] = 0;  // The first rank gets nothing, the last one three rows.
@@ -138,19 +182,20 @@ void check_all_to_all(const Group& group) {
   const int64_t me = group.rank().value;
   Sizes send;
   Sizes receive;
-  std::vector<at::Tensor> input{at::empty({0, 2})};
-  std::vector<at::Tensor> expected{at::empty({0, 2})};
+  std::vector<at::Tensor> input{at::empty({0, 2}, here())};
+  std::vector<at::Tensor> expected{at::empty({0, 2}, here())};
   for (int64_t peer = 0; peer < group.size(); ++peer) {
     send.push_back(me + peer);
     receive.push_back(peer + me);
-    input.push_back(
-        at::full({me + peer, 2}, 10.0 * static_cast<double>(me) + static_cast<double>(peer)));
-    expected.push_back(
-        at::full({peer + me, 2}, 10.0 * static_cast<double>(peer) + static_cast<double>(me)));
+    input.push_back(at::full({me + peer, 2},
+                             10.0 * static_cast<double>(me) + static_cast<double>(peer), here()));
+    expected.push_back(at::full(
+        {peer + me, 2}, 10.0 * static_cast<double>(peer) + static_cast<double>(me), here()));
   }
   RANK_EXPECT(all_to_all(at::cat(input), send, receive, group).wait().equal(at::cat(expected)));
-  const at::Tensor equal = all_to_all(at::full({group.size(), 2}, me, at::kLong), group).wait();
-  RANK_EXPECT(equal.equal(at::arange(group.size()).unsqueeze(1).expand({group.size(), 2})));
+  const at::Tensor equal =
+      all_to_all(at::full({group.size(), 2}, me, here(at::kLong)), group).wait();
+  RANK_EXPECT(equal.equal(at::arange(group.size(), here()).unsqueeze(1).expand({group.size(), 2})));
 }
 
 // Everybody sends to both neighbours at once.
@@ -159,15 +204,15 @@ void check_p2p(const Group& group) {
   const int64_t me = group.rank().value;
   const GroupRank next{(me + 1) % group.size()};
   const GroupRank previous{(me + group.size() - 1) % group.size()};
-  at::Tensor out = at::full({4}, me, at::kShort);
-  at::Tensor in = at::zeros({4}, at::kShort);
+  at::Tensor out = at::full({4}, me, here(at::kShort));
+  at::Tensor in = at::zeros({4}, here(at::kShort));
   const std::vector<P2p> batch{{P2p::Kind::kRecv, &in, previous}, {P2p::Kind::kSend, &out, next}};
   (void)batch_send_recv(batch, group).wait_all();
-  RANK_EXPECT(in.equal(at::full({4}, previous.value, at::kShort)));
-  at::Tensor strided = at::zeros({2, 3}).t();
-  if (me == 0) (void)send(at::ones({3, 2}), {1}, group, 7).wait();
+  RANK_EXPECT(in.equal(at::full({4}, previous.value, here(at::kShort))));
+  at::Tensor strided = at::zeros({2, 3}, here()).t();
+  if (me == 0) (void)send(at::ones({3, 2}, here()), {1}, group, 7).wait();
   if (me == 1) (void)recv(strided, {0}, group, 7).wait();
-  RANK_EXPECT(strided.equal(me == 1 ? at::ones({3, 2}) : at::zeros({3, 2})));
+  RANK_EXPECT(strided.equal(me == 1 ? at::ones({3, 2}, here()) : at::zeros({3, 2}, here())));
 }
 
 void check_coalesced(const Group& group, int64_t me) {
@@ -195,8 +240,8 @@ void check_coalesced(const Group& group, int64_t me) {
 
 // Several operations under way at once, waited for in another order.
 void check_overlap(const Group& group, int64_t me) {
-  Work first = all_reduce(at::full({1000}, me, at::kDouble), group);
-  Work second = all_gather(at::full({1}, me, at::kLong), group);
+  Work first = all_reduce(at::full({1000}, me, here(at::kDouble)), group);
+  Work second = all_gather(at::full({1}, me, here(at::kLong)), group);
   RANK_EXPECT(std::move(second).wait().numel() == group.size());
   RANK_EXPECT(std::move(first).wait().numel() == 1000);
 }
@@ -213,11 +258,16 @@ void expect_refused(Body&& body) {
 }
 
 void check_refusals(const Group& group) {
-  const at::Tensor tensor = at::ones({2});
+  const at::Tensor tensor = at::ones({2}, here());
   expect_refused([&] { (void)broadcast(tensor, {group.size()}, group).wait(); });
   expect_refused([&] { (void)all_reduce(at::Tensor(), group).wait(); });
-  expect_refused([&] { (void)all_reduce(at::ones({2}, at::kInt), group, ReduceOp::kAvg).wait(); });
+  expect_refused(
+      [&] { (void)all_reduce(at::ones({2}, here(at::kInt)), group, ReduceOp::kAvg).wait(); });
   expect_refused([&] { (void)all_gather(tensor, group, 1).wait(); });
+  if (group.size() > 1) {
+    const GroupRank other{group.rank().value == 0 ? 1 : 0};
+    expect_refused([&] { (void)send(tensor, other, group, -1).wait(); });
+  }
   expect_refused([&] { (void)all_to_all(tensor, Sizes{1}, Sizes{1, 1}, group).wait(); });
   if (group.size() > 2) expect_refused([&] { (void)reduce_scatter(tensor, group).wait(); });
   // A refusal before anything was sent leaves the group usable.
@@ -232,8 +282,10 @@ void check_agreement(const Group& group) {
 void check_group(const Group& group, int64_t me) {
   check_reductions(group, me);
   check_moves(group, me);
+  check_large_gathers(group, me);
   check_uneven_gather(group);
   check_reduce_scatter(group, me);
+  check_bits(group, me);
   check_all_to_all(group);
   check_p2p(group);
   check_coalesced(group, me);

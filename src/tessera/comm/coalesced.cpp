@@ -23,7 +23,7 @@ Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& grou
                 results);
   const at::Tensor joined = at::cat(flat);
   Operation operation = begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group);
-  at::Tensor wire = reducible(joined);
+  at::Tensor wire = reducible(joined, group);
   c10d::AllreduceOptions options;
   options.reduceOp = wire_op(op, joined, group);
   Tensors inputs{wire};
@@ -48,12 +48,12 @@ Work all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   for (const at::Tensor& tensor : tensors) {
     check_tensor(tensor, group, "all_gather_coalesced");
     dims.push_back(normal_dim(dim, tensor, "all_gather_coalesced"));
-    rows.push_back(bytes_of(tensor.detach().contiguous()));
+    rows.push_back(bytes_of(tensor.contiguous()));
   }
   Operation operation =
       begin({.name = "all_gather_coalesced", .inputs = tensors, .dim = dim}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
-  const at::Tensor input = at::cat(rows);
+  const at::Tensor input = on_wire(at::cat(rows), group);
   const at::Tensor all = at::empty({group.size() * input.numel()}, input.options());
   start_all_gather(*operation, all, input);
   auto* const raw = operation.get();
@@ -91,16 +91,14 @@ Work reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& 
       begin({.name = "reduce_scatter_coalesced", .inputs = tensors, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
   const at::Tensor joined = at::cat(rows, 1);
-  at::Tensor input = reducible(joined).view({-1});
+  at::Tensor input = reducible(joined, group).view({-1});
   at::Tensor output = at::empty({joined.size(1)}, input.options());
-  c10d::ReduceScatterOptions options;
-  options.reduceOp = wire_op(op, joined, group);
-  operation->start([&] { return operation->engine->_reduce_scatter_base(output, input, options); });
+  const auto reduce = start_reduce_scatter(*operation, output, input, wire_op(op, joined, group));
   auto* const raw = operation.get();
-  operation->kept = {input};
   const Tensors originals(tensors.begin(), tensors.end());
-  operation->finish = [raw, output, originals, divisor = divisor_of(op, group),
+  operation->finish = [raw, reduce, output, originals, divisor = divisor_of(op, group),
                        size = group.size()] {
+    reduce();
     if (divisor != 1) output.div_(divisor);
     int64_t at = 0;
     for (const at::Tensor& like : originals) {

@@ -34,7 +34,8 @@ std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group)
   constexpr int64_t kMostDims = 16;
   TSR_CHECK(tensor.dim() < kMostDims, "a tensor of ", tensor.dim(),
             " dimensions is gathered; fewer than ", kMostDims, " are supported");
-  at::Tensor mine = at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(tensor.device()));
+  at::Tensor mine =
+      at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(group.device_type()));
   mine[0][0] = tensor.dim();
   for (int64_t i = 0; i < tensor.dim(); ++i) mine[0][i + 1] = tensor.size(i);
   const at::Tensor all = all_gather(mine, group).wait().cpu();
@@ -62,7 +63,7 @@ Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op) {
   const auto wire_reduce = wire_op(op, tensor, group);
   Operation operation = begin({.name = "all_reduce", .inputs = {&tensor, 1}, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor});
-  at::Tensor wire = reducible(tensor);
+  at::Tensor wire = reducible(tensor, group);
   c10d::AllreduceOptions options;
   options.reduceOp = wire_reduce;
   Tensors inputs{wire};
@@ -80,7 +81,7 @@ Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group, ReduceO
   Operation operation =
       begin({.name = "reduce", .inputs = {&tensor, 1}, .op = op, .root = dst}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor});
-  at::Tensor wire = reducible(tensor);
+  at::Tensor wire = reducible(tensor, group);
   if (group.rank() != dst && wire.data_ptr() == tensor.data_ptr()) wire = wire.clone();
   c10d::ReduceOptions options;
   options.reduceOp = wire_reduce;
@@ -102,7 +103,7 @@ Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group) {
   const int root = root_of(src, group);
   Operation operation = begin({.name = "broadcast", .inputs = {&tensor, 1}, .root = src}, group);
   if (!operation->sends() || tensor.numel() == 0) return done(std::move(operation), {tensor});
-  const at::Tensor dense = tensor.detach().contiguous();
+  const at::Tensor dense = on_wire(tensor, group);
   c10d::BroadcastOptions options;
   options.rootRank = root;
   Tensors inputs{bytes_of(dense)};
@@ -122,7 +123,7 @@ Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
       begin({.name = "all_gather", .inputs = {&tensor, 1}, .dim = along, .output = joined}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
   // Joined along a new outermost dimension on the wire; another one is a permutation afterwards.
-  const at::Tensor dense = tensor.detach().contiguous();
+  const at::Tensor dense = on_wire(tensor, group);
   Sizes shape{group.size()};
   shape.insert(shape.end(), dense.sizes().begin(), dense.sizes().end());
   const at::Tensor all = at::empty(shape, dense.options());
@@ -144,10 +145,11 @@ Work all_gather_uneven(const at::Tensor& tensor, const Group& group) {
   // Engines gather equal pieces alone, so each is padded to the largest.
   at::Tensor padded = at::zeros({std::max<int64_t>(1, largest)}, tensor.options());
   padded.narrow(0, 0, tensor.numel()).copy_(tensor.detach().reshape({-1}));
-  const at::Tensor all = at::empty({group.size(), padded.numel()}, padded.options());
+  const at::Tensor dense = on_wire(padded, group);
+  const at::Tensor all = at::empty({group.size(), dense.numel()}, dense.options());
   Operation operation =
       begin({.name = "all_gather", .inputs = {&padded, 1}, .output = all.sizes().vec()}, group);
-  start_all_gather(*operation, all, padded);
+  start_all_gather(*operation, all, dense);
   auto* const raw = operation.get();
   operation->finish = [raw, all, shapes] {
     for (size_t rank = 0; rank < shapes.size(); ++rank) {
@@ -178,7 +180,7 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op, i
 
   // Pieces are padded to the largest, so that all are equal on the wire.
   const int64_t largest = std::max<int64_t>(1, *std::ranges::max_element(pieces));
-  const at::Tensor front = reducible(tensor.movedim(along, 0));
+  const at::Tensor front = reducible(tensor.movedim(along, 0), group);
   Sizes shape = front.sizes().vec();
   shape[0] = largest * group.size();
   const bool equal = shape[0] == front.size(0);
@@ -190,17 +192,12 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op, i
   }
   shape[0] = largest;
   at::Tensor output = at::empty(shape, front.options());
-  c10d::ReduceScatterOptions options;
-  options.reduceOp = wire_reduce;
-  if (output.numel() > 0) {
-    operation->start(
-        [&] { return operation->engine->_reduce_scatter_base(output, input, options); });
-  }
+  const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   const int64_t mine = pieces[static_cast<size_t>(group.rank().value)];
   auto* const raw = operation.get();
-  operation->kept = {input};
-  operation->finish = [raw, output, along, mine, dtype = tensor.scalar_type(),
+  operation->finish = [raw, reduce, output, along, mine, dtype = tensor.scalar_type(),
                        divisor = divisor_of(op, group)] {
+    reduce();
     if (divisor != 1) output.div_(divisor);
     raw->results = {output.narrow(0, 0, mine).to(dtype).movedim(0, along).contiguous()};
   };
@@ -229,7 +226,7 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
                                .output = shape},
                               group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
-  const at::Tensor dense = tensor.detach().contiguous();
+  const at::Tensor dense = on_wire(tensor, group);
   const at::Tensor result = at::empty(shape, dense.options());
   // On the wire a row is its bytes.
   const int64_t row = dense.dim() == 1
@@ -254,7 +251,7 @@ Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
   const int root = root_of(dst, group);
   Operation operation = begin({.name = "gather", .inputs = {&tensor, 1}, .root = dst}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
-  const at::Tensor dense = tensor.detach().contiguous();
+  const at::Tensor dense = on_wire(tensor, group);
   Tensors results;
   std::vector<Tensors> outputs;
   if (group.rank() == dst) {
@@ -285,7 +282,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Grou
       TSR_CHECK(piece.sizes() == tensor.sizes() && piece.scalar_type() == tensor.scalar_type(),
                 "scatter got a piece of shape ", piece.sizes(), " and dtype ", piece.scalar_type(),
                 " for a tensor of shape ", tensor.sizes(), " and dtype ", tensor.scalar_type());
-      inputs[0].push_back(bytes_of(piece.contiguous()));
+      inputs[0].push_back(bytes_of(on_wire(piece, group)));
     }
   }
   Operation operation = begin({.name = "scatter", .inputs = {&tensor, 1}, .root = src}, group);
@@ -293,7 +290,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Grou
     tensor.detach().copy_(tensors[0]);
     return done(std::move(operation), {tensor});
   }
-  const at::Tensor dense = at::empty_like(tensor.detach(), at::MemoryFormat::Contiguous);
+  const at::Tensor dense = at::empty(tensor.sizes(), wire_options(tensor, group));
   c10d::ScatterOptions options;
   options.rootRank = root;
   Tensors outputs{bytes_of(dense)};
@@ -309,8 +306,8 @@ void barrier(const Group& group) {
 }
 
 void agree(bool ok, const Group& group, std::string_view what) {
-  const auto device = group.backend() == Backend::kNccl ? at::kCUDA : at::kCPU;
-  const at::Tensor failed = at::full({1}, ok ? 0 : 1, at::TensorOptions(at::kInt).device(device));
+  const at::TensorOptions options = at::TensorOptions(at::kInt).device(group.device_type());
+  const at::Tensor failed = at::full({1}, ok ? 0 : 1, options);
   const int count = all_reduce(failed, group).wait().item<int>();
   TSR_CHECK(count == 0, what, " does not hold on ", count, " of the ", group.size(),
             " ranks of group ", group.name(),

@@ -59,7 +59,8 @@ Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group);
 Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, GroupRank src,
              const Group& group);
 
-/// To and from one rank. Operations with equal tags match in the order in which they were started.
+/// To and from one rank. Operations with equal tags, from 0 up, match in the order in which they
+/// were started.
 Work send(const at::Tensor& tensor, GroupRank dst, const Group& group, int tag = 0);
 Work recv(const at::Tensor& tensor, GroupRank src, const Group& group, int tag = 0);
 

@@ -62,6 +62,13 @@ Lane Group::lane() const {
 Backend Group::backend() const {
   return state_->backend();
 }
+c10::DeviceType Group::device_type() const {
+  return backend() == Backend::kNccl ? c10::kCUDA : c10::kCPU;
+}
+bool Group::takes(c10::DeviceType device) const {
+  if (backend() == Backend::kFake || device == c10::kCUDA) return true;
+  return backend() == Backend::kGloo && device == c10::kCPU;
+}
 std::chrono::milliseconds Group::timeout() const {
   return state_->timeout();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/DeviceType.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -35,6 +37,11 @@ class Group {
 
   Lane lane() const;
   Backend backend() const;
+  /// Where its engine works: on the GPU with NCCL, otherwise on the CPU.
+  c10::DeviceType device_type() const;
+  /// Whether tensors of a device can be sent. Gloo takes those of a GPU, too, by way of the CPU: so
+  /// ranks can share one GPU, which NCCL refuses.
+  bool takes(c10::DeviceType device) const;
   std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.
   void set_timeout(std::chrono::milliseconds timeout) const;

@@ -8,8 +8,7 @@ namespace tessera {
 namespace {
 
 at::TensorOptions options_of(const Group& group) {
-  return at::TensorOptions(at::kByte).device(group.backend() == Backend::kNccl ? at::kCUDA
-                                                                               : at::kCPU);
+  return at::TensorOptions(at::kByte).device(group.device_type());
 }
 
 at::Tensor to_tensor(const Bytes& bytes, const Group& group) {

@@ -4,6 +4,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
 #include "tessera/comm/internal/operation.h"
+#include "tessera/comm/internal/wire.h"
 
 namespace tessera {
 namespace {
@@ -22,6 +23,8 @@ struct Message {
 void check_message(const P2p& message, const Group& group) {
   check_tensor(*message.tensor, group, "send or recv");
   (void)root_of(message.peer, group);
+  TSR_CHECK(0 <= message.tag && message.tag < kGatherTag, "tag ", message.tag,
+            " of a message; tags go from 0 to ", kGatherTag - 1);
   TSR_CHECK(message.peer != group.rank(), "rank ", message.peer, " of group ", group.name(),
             " would send to itself; copy the tensor instead");
 }
@@ -70,7 +73,7 @@ Work batch_send_recv(std::span<const P2p> operations, const Group& group) {
   std::vector<Message> messages;
   Tensors results;
   for (const P2p& one : operations) {
-    messages.push_back({one, *one.tensor, one.tensor->detach().contiguous()});
+    messages.push_back({one, *one.tensor, on_wire(*one.tensor, group)});
     results.push_back(*one.tensor);
   }
   send_together(*operation, messages);

@@ -28,6 +28,7 @@ void Work::finish() {
   try {
     for (const auto& handle : operation_->handles) operation_->wait_for(*handle);
     if (operation_->finish) operation_->finish();
+    operation_->move_results();
   } catch (const CommError& error) {
     operation_->communicator->poison(error.what());
     operation_.reset();

@@ -25,7 +25,7 @@ class [[nodiscard]] Work {
   Work& operator=(Work&&) = delete;
   ~Work();
 
-  /// Whether wait() would return at once.
+  /// Whether wait() would return at once; of messages that is not known before they are waited for.
   bool is_complete() const;
   /// The result; throws CommError where the operation failed or took longer than the group's
   /// timeout.

@@ -37,7 +37,8 @@ ParallelEngine::ParallelEngine(LlamaStages stages, const Schedule& schedule,
     ddp_.back().set_share(share());
     made.push_back(make_stage(i));
   }
-  pipeline_.emplace(std::move(made), schedule, mesh.get_group("pp"), PipelineOptions{loss_of});
+  pipeline_.emplace(std::move(made), schedule, mesh.get_group("pp"),
+                    PipelineOptions{.loss = loss_of, .device = device()});
 }
 
 Stage ParallelEngine::make_stage(size_t i) {

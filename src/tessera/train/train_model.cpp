@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/base/environment.h"
+#include "tessera/comm/launch_info.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama_folder.h"
@@ -20,11 +22,14 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "fp64" ? at::kDouble : at::kFloat;
 }
 
+// Ranks of one host take turns at its GPUs.
 at::Device device_of(const std::string& name) {
   if (name == "cpu") return at::kCPU;
-  TSR_CHECK(at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0, "device '", name,
+  const int64_t count = at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+  TSR_CHECK(count > 0, "device '", name,
             "' was asked for, but this build or machine has none; use cpu");
-  return {at::kCUDA, 0};
+  const int64_t rank = read_launch_info(process_environment()).local_rank;
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(rank % count)};
 }
 
 LlamaOptions llama_options(const TrainSection& train) {

@@ -64,8 +64,15 @@ void PendingOperation::tell_recorder(void (Recorder::*event)(uint64_t)) const {
   for (const uint64_t record : records) (communicator->recorder()->*event)(record);
 }
 
+void PendingOperation::move_results() {
+  for (at::Tensor& result : results) {
+    if (device && result.device() != *device) result = result.to(*device);
+  }
+}
+
 Operation begin(const Call& call, const Group& group) {
   Operation operation = start(call.name, group);
+  if (!call.inputs.empty()) operation->device = call.inputs.front().device();
   if (!operation->sends()) return operation;
   Communicator& communicator = *operation->communicator;
   operation->sequence = communicator.next_sequence();
@@ -104,11 +111,9 @@ void check_tensor(const at::Tensor& tensor, const Group& group, const char* name
   TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
   TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
             "; make it dense first");
-  const bool fits =
-      group.backend() == Backend::kFake || (group.backend() == Backend::kNccl) == tensor.is_cuda();
-  TSR_CHECK(fits || group.size() == 1, name, " got a tensor on ", tensor.device().str(),
-            ", but group ", group.name(), " uses ", to_string(group.backend()),
-            "; move the tensor, or use ", tensor.is_cuda() ? "nccl" : "gloo");
+  TSR_CHECK(group.takes(tensor.device().type()) || group.size() == 1, name, " got a tensor on ",
+            tensor.device().str(), ", but group ", group.name(), " uses ",
+            to_string(group.backend()), "; move the tensor, or use gloo");
 }
 
 int root_of(GroupRank rank, const Group& group) {

@@ -28,6 +28,7 @@ struct PendingOperation {
   uint64_t sequence = 0;
   std::shared_ptr<Communicator> communicator;  // Null where nothing is sent.
   c10d::Backend* engine = nullptr;             // The communicator's, looked up once.
+  std::optional<c10::Device> device;           // Of the tensors that were given; results go there.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
   bool handles_are_p2p = false;
@@ -52,6 +53,8 @@ struct PendingOperation {
     if (record) records.push_back(*record);
   }
   void tell_recorder(void (Recorder::*event)(uint64_t)) const;
+  /// To the device that the caller's tensors are on.
+  void move_results();
 
  private:
   [[noreturn]] void rethrow_as_failure() const;

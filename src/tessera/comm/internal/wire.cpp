@@ -8,6 +8,63 @@
 #include "tessera/base/check.h"
 
 namespace tessera {
+namespace {
+
+// Gloo gathers into memory of its own and copies from there, which takes longer than the messages
+// themselves. Small gathers take longer by their number of messages.
+bool goes_directly(const at::Tensor& all, const Group& group) {
+  constexpr size_t kFew = 1 << 20;
+  return group.backend() == Backend::kGloo && all.nbytes() >= kFew;
+}
+
+// To everybody from everybody, beginning with the neighbours, so that nobody is overrun.
+void exchange(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
+  const auto size = static_cast<int>(operation.group.size());
+  const auto rank = static_cast<int>(operation.group.rank().value);
+  const auto place = [&](int of) { return all.narrow(0, of * mine.numel(), mine.numel()); };
+  operation.handles_are_p2p = true;
+  for (int distance = 1; distance < size; ++distance) {
+    const int from = (rank + size - distance) % size;
+    Tensors row{place(from)};
+    operation.start([&] { return operation.engine->recv(row, from, kGatherTag); });
+  }
+  for (int distance = 1; distance < size; ++distance) {
+    const int to = (rank + distance) % size;
+    Tensors row{mine};
+    operation.start([&] { return operation.engine->send(row, to, kGatherTag); });
+  }
+  place(rank).copy_(mine);
+}
+
+void combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+      at::add_out(out, a, b);
+      return;
+    case c10d::ReduceOp::PRODUCT:
+      at::mul_out(out, a, b);
+      return;
+    case c10d::ReduceOp::MIN:
+      at::minimum_out(out, a, b);
+      return;
+    case c10d::ReduceOp::MAX:
+      at::maximum_out(out, a, b);
+      return;
+    case c10d::ReduceOp::BAND:
+      at::bitwise_and_out(out, a, b);
+      return;
+    case c10d::ReduceOp::BOR:
+      at::bitwise_or_out(out, a, b);
+      return;
+    case c10d::ReduceOp::BXOR:
+      at::bitwise_xor_out(out, a, b);
+      return;
+    default:
+      TSR_ASSERT(false, "a reduction of Gloo has no meaning");
+  }
+}
+
+}  // namespace
 
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group) {
   const bool is_bool = tensor.scalar_type() == at::kBool;
@@ -35,8 +92,17 @@ c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group
   return {};
 }
 
-at::Tensor reducible(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.detach().contiguous();
+at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group) {
+  return group.backend() == Backend::kGloo ? tensor.options().device(at::kCPU) : tensor.options();
+}
+
+at::Tensor on_wire(const at::Tensor& tensor, const Group& group) {
+  const bool moves = group.backend() == Backend::kGloo && !tensor.is_cpu();
+  return (moves ? tensor.detach().cpu() : tensor.detach()).contiguous();
+}
+
+at::Tensor reducible(const at::Tensor& tensor, const Group& group) {
+  const at::Tensor dense = on_wire(tensor, group);
   if (tensor.scalar_type() == at::kBool) return dense.to(at::kByte);
   if (tensor.scalar_type() == at::kShort) return dense.to(at::kInt);
   return dense;
@@ -67,7 +133,35 @@ void start_all_gather(PendingOperation& operation, const at::Tensor& all, const 
   if (mine.numel() == 0) return;
   at::Tensor output = bytes_of(all);
   at::Tensor input = bytes_of(mine);
+  if (goes_directly(output, operation.group)) {
+    exchange(operation, output, input);
+    return;
+  }
   operation.start([&] { return operation.engine->_allgather_base(output, input); });
+}
+
+// Gloo would reduce everything for everybody; with the pieces exchanged half as much is sent.
+std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tensor output,
+                                           at::Tensor input, const c10d::ReduceOp& op) {
+  operation.kept = {input};
+  if (output.numel() == 0) return [] {};
+  if (operation.group.backend() != Backend::kGloo) {
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = op;
+    operation.start([&] { return operation.engine->_reduce_scatter_base(output, input, options); });
+    return [] {};
+  }
+  const at::Tensor pieces = at::empty_like(input);
+  at::Tensor to = bytes_of(pieces);
+  at::Tensor from = bytes_of(input);
+  Sizes equal;  // None are given for equal ones.
+  operation.start([&] { return operation.engine->alltoall_base(to, from, equal, equal); });
+  return [output, pieces, op, size = operation.group.size()]() mutable {
+    const at::Tensor rows = pieces.view({size, -1});
+    at::Tensor flat = output.view({-1});
+    combine(flat, rows[0], rows[1], op);
+    for (int64_t rank = 2; rank < size; ++rank) combine(flat, flat, rows[rank], op);
+  };
 }
 
 }  // namespace tessera

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+#include <limits>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "tessera/comm/collectives.h"
@@ -12,8 +14,13 @@ namespace tessera {
 
 /// The engine's name for the reduction; refuses an average of integers.
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group);
-/// Dense and of a dtype that engines add: bool travels as bytes, short integers as longer ones.
-at::Tensor reducible(const at::Tensor& tensor);
+/// Where and as what the tensor travels: Gloo reads the CPU's memory alone, so that others are
+/// copied.
+at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group);
+/// The tensor as engines read it: dense, without its history. The same memory where it can be.
+at::Tensor on_wire(const at::Tensor& tensor, const Group& group);
+/// The same of a dtype that engines add: bool travels as bytes, short integers as longer ones.
+at::Tensor reducible(const at::Tensor& tensor, const Group& group);
 /// Gloo has no average: the sum is divided when it is there.
 int64_t divisor_of(ReduceOp op, const Group& group);
 
@@ -22,7 +29,14 @@ int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name);
 Sizes equal_sizes(int64_t total, const Group& group, const char* name);
 int64_t numel_of(const Sizes& shape);
 
+/// The tag of messages that are part of a gather; those of users are smaller.
+constexpr int kGatherTag = std::numeric_limits<int>::max();
+
 /// Every rank's `mine`, one after the other, into `all`.
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine);
+/// Reduces all ranks' `input`, one equal piece per rank, of which this rank's comes into `output`.
+/// What is returned is to be called when the operation has ended.
+std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tensor output,
+                                           at::Tensor input, const c10d::ReduceOp& op);
 
 }  // namespace tessera

@@ -32,11 +32,6 @@ uint64_t digest(uint64_t state, const TensorForms& forms) {
   return digest(state, forms.size());
 }
 
-at::TensorOptions words_on(const Group& group) {
-  return at::TensorOptions(at::kLong).device(group.backend() == Backend::kNccl ? at::kCUDA
-                                                                               : at::kCPU);
-}
-
 int64_t rows_of(const at::Tensor& tensor, const std::string& what) {
   TSR_CHECK(tensor.defined(), what, " is no tensor; give one");
   TSR_CHECK(tensor.dim() > 0, what, " has no dimension that could be cut into microbatches");
@@ -98,7 +93,7 @@ StepTerms to_terms(const Words& words) {
 std::vector<Words> gather(const Words& mine, const Group& group) {
   const at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
   std::copy(mine.begin(), mine.end(), row.data_ptr<int64_t>());
-  const at::Tensor all = all_gather(row.to(words_on(group).device()), group).wait().cpu();
+  const at::Tensor all = all_gather(row.to(group.device_type()), group).wait().cpu();
   const int64_t* const data = all.const_data_ptr<int64_t>();
   std::vector<Words> gathered(static_cast<size_t>(group.size()));
   for (size_t rank = 0; rank < gathered.size(); ++rank) {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr size_t kMostSends = 16;
 constexpr int64_t kParts = kMostTensors + 1;  // The header is part 0.
-constexpr int64_t kLargestTag = (int64_t{1} << 31) - 1;
+constexpr int64_t kLargestTag = (int64_t{1} << 31) - 2;
 
 bool goes_forward(const Task& message) {
   return message.type == ActionType::kSendForward || message.type == ActionType::kRecvForward;
@@ -38,9 +38,7 @@ Parcel Arrival::wait() && {
 }
 
 Courier::Courier(const Group& group, const Schedule& schedule)
-    : group_(group),
-      schedule_(schedule),
-      device_(group.backend() == Backend::kNccl ? at::kCUDA : at::kCPU) {
+    : group_(group), schedule_(schedule), device_(group.device_type()) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
             schedule.num_stages(), " stages are more messages than there are names for; at most ",

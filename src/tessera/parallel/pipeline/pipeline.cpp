@@ -65,7 +65,8 @@ PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group
       control(on_lane(pp, Lane::kControl)),
       split(split_places(schedule.row(pp.rank()))),
       courier(on_lane(pp, Lane::kP2p), schedule),
-      pool(courier.device()) {}
+      device(options.device.value_or(courier.device())),
+      pool(device) {}
 
 const Stage& PipelineCore::stage(int64_t index) const {
   return *std::ranges::find(stages, index, &Stage::index);
@@ -100,7 +101,7 @@ PipelineResult Pipeline::evaluate(const PipelineBatch& batch) {
 }
 
 at::Tensor Pipeline::share_loss(const PipelineResult& result) const {
-  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core_->courier.device());
+  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core_->device);
   const at::Tensor loss = result.loss.defined() ? result.loss.to(options) : at::zeros({}, options);
   return broadcast(loss, core_->schedule.rank_of(core_->last_stage()), core_->control).wait();
 }

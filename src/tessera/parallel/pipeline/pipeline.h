@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +23,8 @@ using PipelineLoss = std::function<at::Tensor(const Tensors& outputs, const at::
 
 struct PipelineOptions {
   PipelineLoss loss = {};  // Needed where the last stage is.
+  /// Where the stages compute; the group's own device unless given. Over Gloo it may be a GPU.
+  std::optional<c10::Device> device = std::nullopt;
 };
 
 /// What a rank brings to a step.

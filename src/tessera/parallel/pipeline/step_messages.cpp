@@ -27,8 +27,7 @@ Tensors StepRun::cargo(const Task& task, const TensorForms& forms) {
   if (!failure_) return tensors;
   tensors.clear();
   for (const TensorForm& form : forms) {
-    tensors.push_back(
-        at::zeros(form.sizes, at::TensorOptions(form.dtype).device(core_.courier.device())));
+    tensors.push_back(at::zeros(form.sizes, at::TensorOptions(form.dtype).device(core_.device)));
   }
   return tensors;
 }

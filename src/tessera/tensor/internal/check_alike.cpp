@@ -24,8 +24,7 @@ std::array<int64_t, 3> largest_of_all(std::span<const Group> groups,
   at::Tensor entries = at::empty({3}, at::kLong);
   std::ranges::copy(mine, entries.mutable_data_ptr<int64_t>());
   for (const Group& group : groups) {
-    const auto device = group.backend() == Backend::kNccl ? at::kCUDA : at::kCPU;
-    entries = all_reduce(entries.to(device), group, ReduceOp::kMax).wait();
+    entries = all_reduce(entries.to(group.device_type()), group, ReduceOp::kMax).wait();
   }
   const at::Tensor here = entries.cpu();
   const auto* const all = here.const_data_ptr<int64_t>();

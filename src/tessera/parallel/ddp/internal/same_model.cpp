@@ -45,10 +45,9 @@ void check_tensor(const std::string& what, const at::Tensor& tensor, const Group
   TSR_CHECK(tensor.layout() == at::kStrided, what, " is of layout ", tensor.layout(),
             "; only dense tensors are replicated");
   TSR_CHECK(!is_hollow(tensor), what, " has no memory yet; load or initialize the model first");
-  TSR_CHECK((group.backend() == Backend::kNccl) == tensor.is_cuda(), what, " is on ",
-            tensor.device().str(), ", but group ", group.name(), " uses ",
-            to_string(group.backend()), "; move the model, or use ",
-            tensor.is_cuda() ? "nccl" : "gloo");
+  TSR_CHECK(group.takes(tensor.device().type()), what, " is on ", tensor.device().str(),
+            ", but group ", group.name(), " uses ", to_string(group.backend()),
+            "; move the model, or use gloo");
 }
 
 void check_trained(const std::string& what, const at::Tensor& tensor) {
