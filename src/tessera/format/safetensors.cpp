@@ -140,10 +140,12 @@ std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) co
                                static_cast<size_t>(tensor.num_bytes()));
 }
 
-void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> out) const {
-  TSR_CHECK(std::ssize(out) == tensor.num_bytes(), "'", tensor.spec.name, "' has ",
-            tensor.num_bytes(), " bytes; the memory for them has ", out.size());
-  file_.read(static_cast<size_t>(tensor.begin), out);
+void SafetensorsFile::read(const StoredTensor& tensor, size_t begin,
+                           std::span<std::byte> out) const {
+  const auto size = static_cast<size_t>(tensor.num_bytes());
+  TSR_CHECK(begin <= size && out.size() <= size - begin, "'", tensor.spec.name, "' has ", size,
+            " bytes; ", out.size(), " from ", begin, " on were asked for");
+  file_.read(static_cast<size_t>(tensor.begin) + begin, out);
 }
 
 }  // namespace tessera

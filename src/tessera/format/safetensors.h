@@ -67,8 +67,8 @@ class SafetensorsFile {
   const StoredTensor* find(std::string_view name) const;
   /// May lie at any address: other writers do not always align.
   std::span<const std::byte> bytes(const StoredTensor& tensor) const;
-  /// Copies the tensor's bytes, faster than from bytes().
-  void read(const StoredTensor& tensor, std::span<std::byte> out) const;
+  /// Copies the tensor's bytes from `begin` on, as many as `out` takes, faster than from bytes().
+  void read(const StoredTensor& tensor, size_t begin, std::span<std::byte> out) const;
 
  private:
   MappedFile file_;

@@ -193,8 +193,9 @@ RC_GTEST_PROP(SafetensorsWriter, WhatIsWrittenIsRead, ()) {
   next = 0;
   for (const StoredTensor& tensor : file.tensors()) {
     std::vector<std::byte> copy(static_cast<size_t>(tensor.num_bytes()));
-    file.read(tensor, copy);
+    file.read(tensor, 0, copy);
     RC_ASSERT(std::ranges::equal(copy, file.bytes(tensor)));
+    file.read(tensor, copy.size() / 2, std::span(copy).subspan(copy.size() / 2));
     for (const std::byte byte : copy) RC_ASSERT(byte == std::byte{next++});
   }
 }
@@ -208,10 +209,15 @@ TEST(SafetensorsFile, ReadsNoMoreThanThereIs) {
   writer.finish();
   const SafetensorsFile file(path);
   const StoredTensor& tensor = file.tensors()[0];
-  const auto read = [&](size_t size) { file.read(tensor, std::span(bytes).first(size)); };
-  EXPECT_NE(message_of<ConfigError>([&] { read(7); }).find("has 8 bytes"), std::string::npos);
+  const auto read = [&](size_t begin, size_t size) {
+    file.read(tensor, begin, std::span(bytes).first(size));
+  };
+  EXPECT_EQ(message_of<ConfigError>([&] { read(1, 8); }),
+            "'a' has 8 bytes; 8 from 1 on were asked for");
+  EXPECT_THROW(read(9, 0), ConfigError);
   std::filesystem::resize_file(path, static_cast<uintmax_t>(tensor.begin) + 3);
-  EXPECT_NE(message_of<DataError>([&] { read(8); }).find("cut off meanwhile"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { read(0, 8); }).find("cut off meanwhile"),
+            std::string::npos);
 }
 
 }  // namespace

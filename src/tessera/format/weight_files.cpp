@@ -97,9 +97,9 @@ std::span<const std::byte> WeightFiles::bytes(std::string_view name) const {
   return files_[at.file].bytes(*at.tensor);
 }
 
-void WeightFiles::read(std::string_view name, std::span<std::byte> out) const {
+void WeightFiles::read(std::string_view name, size_t begin, std::span<std::byte> out) const {
   const Place& at = place(name);
-  files_[at.file].read(*at.tensor, out);
+  files_[at.file].read(*at.tensor, begin, out);
 }
 
 }  // namespace tessera

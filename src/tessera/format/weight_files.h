@@ -31,8 +31,8 @@ class WeightFiles {
   /// DataError with the nearest name where there is none.
   const TensorSpec& spec(std::string_view name) const;
   std::span<const std::byte> bytes(std::string_view name) const;
-  /// Copies the tensor's bytes, faster than from bytes().
-  void read(std::string_view name, std::span<std::byte> out) const;
+  /// Copies the tensor's bytes from `begin` on, as many as `out` takes, faster than from bytes().
+  void read(std::string_view name, size_t begin, std::span<std::byte> out) const;
 
  private:
   struct Place {

@@ -1,5 +1,6 @@
 #include "tessera/model/weights.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <sys/mman.h>
 
@@ -87,11 +88,17 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
 }
 
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like) {
+  constexpr int64_t kShare = 4 << 20;  // Bytes that are worth a thread.
   const TensorSpec& spec = files.spec(name);
   const at::Tensor stored = at::empty(spec.shape, dtype_of(spec));
   const std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());
   ask_for_large_pages(memory);
-  files.read(name, memory);
+  // The kernel gives memory out as it is written, which takes longer than the reading: by all
+  // threads.
+  at::parallel_for(0, std::ssize(memory), kShare, [&](int64_t begin, int64_t end) {
+    const auto from = static_cast<size_t>(begin);
+    files.read(name, from, memory.subspan(from, static_cast<size_t>(end - begin)));
+  });
   return stored.to(like.options());
 }
 
