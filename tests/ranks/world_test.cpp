@@ -4,15 +4,14 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tessera/base/error.h"
-#include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
-#include "tests/testkit/process.h"
 #include "tests/testkit/ranks.h"
+#include "tests/testkit/sockets.h"
 
 namespace tessera {
 namespace {
@@ -178,13 +177,11 @@ TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
 TEST(World, OneHostListensOnLoopbackAlone) {
   run_ranks(2, [](World& world) {
     barrier(world.group());
-    const auto listed = testkit::run(concat("ss -Hltnp | grep 'pid=", getpid(), ",'"));
-    RANK_EXPECT(!listed.out.empty()) << "Gloo listens somewhere";
-    for (const auto line : split(listed.out, '\n')) {
-      if (line.empty()) continue;
-      const bool loopback = line.find("127.0.0.1:") != std::string_view::npos ||
-                            line.find("[::1]:") != std::string_view::npos;
-      RANK_EXPECT(loopback) << line;
+    const std::vector<testkit::TcpSocket> sockets = testkit::tcp_sockets();
+    RANK_EXPECT(std::ranges::any_of(sockets, &testkit::TcpSocket::listens))
+        << "Gloo does somewhere";
+    for (const testkit::TcpSocket& socket : sockets) {
+      RANK_EXPECT(!socket.listens() || socket.is_on_loopback()) << socket.address;
     }
     barrier(world.group());
   });
@@ -193,7 +190,7 @@ TEST(World, OneHostListensOnLoopbackAlone) {
 TEST(World, OfOneOpensNoSocket) {
   const World world = World::connect(LaunchInfo{}, {.backend = Backend::kGloo});
   EXPECT_EQ(reduced_rank(world, world.group()), 0);
-  EXPECT_EQ(testkit::run(concat("ss -Htnap | grep 'pid=", getpid(), ",'")).out, "");
+  EXPECT_TRUE(testkit::tcp_sockets().empty());
 }
 
 TEST(World, FakeOnesHaveTheRightShapes) {
