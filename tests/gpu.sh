@@ -13,6 +13,9 @@ cmake --preset release -B build/gpu -DTESSERA_TESTS=ON -DTESSERA_TORCH=ON -DTESS
   -DTESSERA_DEPS="${TESSERA_DEPS-}"
 ninja -C build/gpu
 ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L 'unit|ranks|golden|gpu'
-# The trainer's losses, alone and on several ranks that share the GPU over Gloo.
-TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -R '^Train\.(Has|Writes|Other)'
+# The suites whose tensors can lie on the GPU, which the ranks of a test share over Gloo, and the trainer's losses.
+suites='Collectives|Differentiable|DTensor|ShardedFlat|RandomOnRanks|Ddp[A-Za-z]*|ParallelEngine|Pipeline(Ranks|Training|Failures)'
+suites+='|DeferredLinear|RmsNorm|Rotary|ClipGradNorm|GradNorm|AdamW|Sgd|EitherOptimizer|Optimizers|Llama'
+TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 \
+  -R "^(($suites)\\.|Train\\.(Has|Writes|Other))"
 python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"

@@ -14,12 +14,14 @@
 #include <set>
 
 #include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/comm/objects.h"
 #include "tessera/layer/linear.h"
 #include "tests/ranks/replica.h"
 #include "tests/testkit/contains.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
@@ -28,6 +30,7 @@ namespace {
 using testkit::contains;
 using testkit::GlobalBatch;
 using testkit::gradient_difference;
+using testkit::here;
 using testkit::largest_difference;
 using testkit::random_tensor;
 using testkit::Replica;
@@ -129,7 +132,7 @@ struct Branches {
 
   Branches() {
     for (const char* name : {"common", "first", "others", "nobody"}) {
-      parameters.push_back({name, at::ones({3}, at::kDouble).requires_grad_()});
+      parameters.push_back({name, at::ones({3}, here(at::kDouble)).requires_grad_()});
     }
   }
   // Rank 0 goes one way, the others another; in the next step the other way round.
@@ -152,7 +155,8 @@ void use_branches(const World& world, int64_t bucket_bytes) {
     for (size_t i = 0; i < sums.size(); ++i) {
       const at::Tensor& gradient = model.parameters[i].tensor.grad();
       RANK_EXPECT(gradient.defined()) << i;
-      RANK_EXPECT(largest_difference(gradient, at::full({3}, sums[i] / size, at::kDouble)) < kExact)
+      RANK_EXPECT(largest_difference(gradient, at::full({3}, sums[i] / size, here(at::kDouble))) <
+                  kExact)
           << model.parameters[i].name << " in step " << step << ": " << gradient;
     }
     RANK_EXPECT(!model.parameters[3].tensor.grad().defined()) << "nobody has a gradient";
@@ -180,7 +184,7 @@ TEST(DdpGradients, ARankWithoutRowsReducesAlone) {
         ours.loss(rows_of(world, step)).backward();
       }
       const at::Tensor rows = all_rows(world, step);
-      at::Tensor loss = at::zeros({}, at::kDouble);
+      at::Tensor loss = at::zeros({}, here(at::kDouble));
       for (int64_t rank = 0; rank < 3; ++rank) {
         if (static_cast<uint64_t>(rank) != step)
           loss = loss + whole.loss(rows.narrow(0, 2 * rank, 2)) / 2;
@@ -369,11 +373,11 @@ at::Tensor eight_bits(uint64_t seed) {
 
 TEST(DdpBuckets, SmallDtypesCanBeSummedInALargerOne) {
   run_ranks(4, [](World& world) {
-    const at::Tensor weight = at::ones({64}, at::kBFloat16).requires_grad_();
+    const at::Tensor weight = at::ones({64}, here(at::kBFloat16)).requires_grad_();
     const Ddp ddp({{{"weight", weight}}}, world.group(), {.reduce_dtype = at::kFloat});
     for (uint64_t step = 0; step < 3; ++step) {
-      at::Tensor exact = at::zeros({64});
-      at::Tensor coarse = at::zeros({64}, at::kBFloat16);
+      at::Tensor exact = at::zeros({64}, here());
+      at::Tensor coarse = at::zeros({64}, here(at::kBFloat16));
       for (uint64_t rank = 0; rank < 4; ++rank) {
         exact += eight_bits(10 * step + rank);
         coarse += eight_bits(10 * step + rank).to(at::kBFloat16);
@@ -390,17 +394,17 @@ TEST(DdpBuckets, SmallDtypesCanBeSummedInALargerOne) {
 TEST(DdpBuckets, BuffersAreRankZerosWhenAskedFor) {
   run_ranks(2, [](World& world) {
     const int64_t rank = world.rank().value;
-    const at::Tensor mean = at::full({3}, static_cast<double>(rank));
-    const at::Tensor count = at::full({}, 5 + rank, at::kLong);
+    const at::Tensor mean = at::full({3}, static_cast<double>(rank), here());
+    const at::Tensor count = at::full({}, 5 + rank, here(at::kLong));
     const Replica ours(at::kDouble, rank_of(world));
     const Ddp ddp({ours.parameters, {{"mean", mean}, {"count", count}}}, world.group());
-    RANK_EXPECT(mean.equal(at::zeros({3})) && count.item<int64_t>() == 5);
+    RANK_EXPECT(mean.equal(at::zeros({3}, here())) && count.item<int64_t>() == 5);
     mean.add_(static_cast<double>(rank + 1));
     count.add_(rank + 1);
     ours.loss(rows_of(world, 0)).backward();
     RANK_EXPECT(count.item<int64_t>() == 6 + rank) << "a backward pass leaves them alone";
     ddp.broadcast_buffers();
-    RANK_EXPECT(mean.equal(at::ones({3})) && count.item<int64_t>() == 6);
+    RANK_EXPECT(mean.equal(at::ones({3}, here())) && count.item<int64_t>() == 6);
   });
 }
 
@@ -427,17 +431,20 @@ struct Odd {
 
 const std::vector<Odd> kOdd{
     {"a shape",
-     [](Replica& r, DdpOptions&) { r.parameters[2].tensor = at::zeros({7, 3}).requires_grad_(); },
-     "rank 1 has parameter 'layer1.weight' of Float [7, 3] on cpu where rank 0 of the group has "
-     "parameter 'layer1.weight' of Float [7, 7] on cpu"},
+     [](Replica& r, DdpOptions&) {
+       r.parameters[2].tensor = at::zeros({7, 3}, here()).requires_grad_();
+     },
+     concat("rank 1 has parameter 'layer1.weight' of Float [7, 3] on ", testkit::device().type(),
+            " where rank 0 of the group has parameter 'layer1.weight' of Float [7, 7] on ",
+            testkit::device().type())},
     {"a dtype",
      [](Replica& r, DdpOptions&) {
-       r.parameters[3].tensor = at::zeros({7}, at::kDouble).requires_grad_();
+       r.parameters[3].tensor = at::zeros({7}, here(at::kDouble)).requires_grad_();
      },
      "rank 1 has parameter 'layer1.bias' of Double [7]"},
     {"a name", [](Replica& r, DdpOptions&) { r.parameters[0].name = "first.weight"; },
-     "rank 1 has parameter 'first.weight' of Float [7, 7] on cpu where rank 0 of the group has "
-     "parameter 'layer0.weight'"},
+     concat("rank 1 has parameter 'first.weight' of Float [7, 7] on ", testkit::device().type(),
+            " where rank 0 of the group has parameter 'layer0.weight'")},
     {"a parameter less", [](Replica& r, DdpOptions&) { r.parameters.pop_back(); },
      "rank 1 has nothing where rank 0 of the group has parameter 'layer2.bias'"},
     {"a frozen parameter",
@@ -497,12 +504,12 @@ TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
   run_ranks(3, [](World& world) {
     for (const int64_t bucket_bytes : kBucketSizes) {
       Replica ours(at::kDouble, 0);
-      ours.add("table", at::ones({4, 2}, at::kDouble));
+      ours.add("table", at::ones({4, 2}, here(at::kDouble)));
       const at::Tensor& table = ours.parameters[6].tensor;
       const Ddp ddp({ours.parameters}, world.group(), {.bucket_bytes = bucket_bytes});
       const auto step = [&](bool sparse) {
         const at::Tensor picked =
-            at::embedding(table, at::tensor({1, 3}, at::kLong), -1, false, sparse);
+            at::embedding(table, at::tensor({1, 3}, here(at::kLong)), -1, false, sparse);
         (ours.layer(0, rows_of(world, 0)).sum() + picked.sum()).backward();
       };
       step(false);
@@ -519,7 +526,8 @@ TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
           << said;
       ours.zero_grad();
       step(false);
-      RANK_EXPECT(largest_difference(table.grad().sum(), at::full({}, 4, at::kDouble)) < kExact)
+      RANK_EXPECT(largest_difference(table.grad().sum(), at::full({}, 4, here(at::kDouble))) <
+                  kExact)
           << "all goes on";
     }
   });

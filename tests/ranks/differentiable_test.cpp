@@ -5,20 +5,25 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::run_ranks;
 
 // What rank `rank` feeds in, and the weights of its loss: small whole numbers, so that all sums are
 // exact.
 at::Tensor input_of(int64_t rank, at::IntArrayRef shape) {
-  return at::arange(at::empty(shape).numel(), at::kDouble).reshape(shape).add(rank).remainder(5);
+  return at::arange(at::empty(shape).numel(), here(at::kDouble))
+      .reshape(shape)
+      .add(rank)
+      .remainder(5);
 }
 at::Tensor weights_of(int64_t rank, at::IntArrayRef shape) {
-  return at::arange(at::empty(shape).numel(), at::kDouble)
+  return at::arange(at::empty(shape).numel(), here(at::kDouble))
       .reshape(shape)
       .mul(rank + 2)
       .remainder(7);
@@ -32,7 +37,7 @@ std::vector<at::Tensor> gradients_together(
   std::vector<at::Tensor> inputs;
   for (int64_t rank = 0; rank < size; ++rank)
     inputs.push_back(input_of(rank, shape).requires_grad_());
-  at::Tensor loss = at::zeros({}, at::kDouble);
+  at::Tensor loss = at::zeros({}, here(at::kDouble));
   for (int64_t rank = 0; rank < size; ++rank) {
     const at::Tensor y = output(inputs, rank);
     loss = loss + (y * weights_of(rank, y.sizes())).sum();
@@ -102,7 +107,8 @@ void check_exchange(const Group& group) {
   (y * static_cast<double>(me + 1)).sum().backward();
   std::vector<at::Tensor> expected;
   for (int64_t peer = 0; peer < size; ++peer) {
-    expected.push_back(at::full({me + peer + 1, 2}, static_cast<double>(peer + 1), at::kDouble));
+    expected.push_back(
+        at::full({me + peer + 1, 2}, static_cast<double>(peer + 1), here(at::kDouble)));
   }
   RANK_EXPECT(x.grad().equal(at::cat(expected)));
 }

@@ -7,6 +7,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/internal/state.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/random_cases.h"
 #include "tests/testkit/ranks.h"
 #include "tests/testkit/throws.h"
@@ -14,6 +15,7 @@
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::run_ranks;
 using Shape = std::vector<int64_t>;
 
@@ -89,7 +91,7 @@ DeviceMesh mesh_of(const World& world, const Shape& shape) {
 }
 
 at::Tensor counting(const Shape& shape) {
-  return at::arange(at::empty(shape).numel(), at::kDouble).reshape(shape).remainder(7).add(1);
+  return at::arange(at::empty(shape).numel(), here(at::kDouble)).reshape(shape).remainder(7).add(1);
 }
 
 // This rank's part, cut here without a word to the others.
@@ -218,7 +220,7 @@ void check_batch(const DeviceMesh& mesh, const Placement& from, const Placement&
   const auto moved = redistribute(tensors, std::vector<Placements>(5, {to}));
   RANK_EXPECT(static_cast<int64_t>(num_operations(group) - before) == expected_operations)
       << num_operations(group) - before;
-  at::Tensor loss = at::zeros({}, at::kDouble);
+  at::Tensor loss = at::zeros({}, here(at::kDouble));
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::NoGradGuard no_grad;
     RANK_EXPECT(moved[i].to_local().equal(tensors[i].redistribute({to}).to_local())) << i;
@@ -253,32 +255,37 @@ TEST(DTensor, AllRefuseAlike) {
     const bool odd = world.rank().value == 2;
     const Placements rows{Shard{0}, Replicate{}};
     const auto shape = FromLocalOptions{.shape = Shape{4, 3}};
-    RANK_EXPECT(refused(
-        odd ? "has shape (5,3), but of a tensor (4,3)" : "refused on another rank",
-        [&] { (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}), mesh, rows, shape); }));
+    RANK_EXPECT(
+        refused(odd ? "has shape (5,3), but of a tensor (4,3)" : "refused on another rank", [&] {
+          (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows, shape);
+        }));
     RANK_EXPECT(refused("differs between the ranks; here it is a tensor (", [&] {
-      (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}), mesh, rows);
+      (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows);
     }));
-    RANK_EXPECT(refused("differs between the ranks",
-                        [&] { (void)distribute_tensor(at::zeros({odd ? 5 : 4, 3}), mesh, rows); }));
+    RANK_EXPECT(refused("differs between the ranks", [&] {
+      (void)distribute_tensor(at::zeros({odd ? 5 : 4, 3}, here()), mesh, rows);
+    }));
     RANK_EXPECT(refused(odd ? "names dimension 2" : "refused on another rank", [&] {
-      (void)distribute_tensor(at::zeros({4, 3}), mesh, {Shard{odd ? 2 : 0}, Replicate{}});
+      (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{odd ? 2 : 0}, Replicate{}});
     }));
     RANK_EXPECT(refused("src_data_rank 2 is not on every axis", [&] {
-      (void)distribute_tensor(at::zeros({4, 3}), mesh, rows, {.src_data_rank = GroupRank{2}});
+      (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, rows,
+                              {.src_data_rank = GroupRank{2}});
     }));
-    RANK_EXPECT(refused("are 1 for a mesh of 2 axes",
-                        [&] { (void)distribute_tensor(at::zeros({4, 3}), mesh, {Shard{0}}); }));
+    RANK_EXPECT(refused("are 1 for a mesh of 2 axes", [&] {
+      (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{0}});
+    }));
     RANK_EXPECT(refused("mix the reductions sum and max", [&] {
-      (void)DTensor::from_local(at::zeros({4}), mesh, {Partial{}, Partial{ReduceOp::kMax}});
+      (void)DTensor::from_local(at::zeros({4}, here()), mesh, {Partial{}, Partial{ReduceOp::kMax}});
     }));
-    const DTensor tensor = distribute_tensor(at::zeros({4, 3}), mesh, rows);
+    const DTensor tensor = distribute_tensor(at::zeros({4, 3}, here()), mesh, rows);
     RANK_EXPECT(refused("cannot go from S(0) to P(sum)",
                         [&] { (void)tensor.redistribute({Partial{}, Replicate{}}); }));
     const DeviceMesh pair(world, Layout::from_ranks({{"x", 2}}, to_ranks({0, 1})));
     if (!pair.is_member()) {
-      RANK_EXPECT(refused("is not in DeviceMesh(x=2)",
-                          [&] { (void)distribute_tensor(at::zeros({4}), pair, {Shard{0}}); }));
+      RANK_EXPECT(refused("is not in DeviceMesh(x=2)", [&] {
+        (void)distribute_tensor(at::zeros({4}, here()), pair, {Shard{0}});
+      }));
     }
     RANK_EXPECT(testkit::reduced_rank(world, world.group()) == 6) << "nobody hangs";
   });

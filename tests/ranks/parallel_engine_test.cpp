@@ -14,6 +14,7 @@
 #include "tessera/optim/sgd.h"
 #include "tessera/schedule/search.h"
 #include "tessera/train/single_engine.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 #include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
@@ -58,7 +59,10 @@ LlamaConfig config_of(const Case& c) {
 
 // Tokens that differ from step to step, the same on every rank.
 at::Tensor tokens(const Case& c, int64_t step) {
-  return at::arange(step, step + c.batch * 6).mul(7).remainder(17).view({c.batch, 6});
+  return at::arange(step, step + c.batch * 6, testkit::here())
+      .mul(7)
+      .remainder(17)
+      .view({c.batch, 6});
 }
 
 at::Tensor targets(const Case& c, int64_t step) {
@@ -98,7 +102,7 @@ struct Reference {
 };
 
 Reference train_alone(const Case& c) {
-  Llama model(config_of(c), {.dtype = at::kDouble});
+  Llama model(config_of(c), {.dtype = at::kDouble, .device = testkit::device()});
   model.initialize(kSeed);
   const auto loss = [&](const at::Tensor& x, const at::Tensor& y) {
     return token_loss(model.forward(x), y);
@@ -129,7 +133,8 @@ void check_case(World& world, const Case& c) {
   const Schedule schedule = schedule_of(c);
   const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
   LlamaStages stages =
-      make_llama_stages(config_of(c), {.dtype = at::kDouble}, schedule, mesh.get_local_rank("pp"));
+      make_llama_stages(config_of(c), {.dtype = at::kDouble, .device = testkit::device()}, schedule,
+                        mesh.get_local_rank("pp"));
   for (const auto& part : stages.parts) part->initialize(kSeed);
   ParallelEngine engine(stages, schedule, world, mesh, c.batch);
   const Trained trained = train(c, engine);

@@ -54,7 +54,8 @@ int64_t most_live_bytes(World& world, int64_t microbatches) {
     most = std::max(most, memory.bytes());
     return y;
   };
-  Pipeline pipeline(stages, schedule, world.group(), {.loss = loss_of_stage});
+  Pipeline pipeline(stages, schedule, world.group(),
+                    {.loss = loss_of_stage, .device = testkit::device()});
   const PipelineBatch batch = trial.batch(kMemoryRows * microbatches);
   pipeline.step(batch);
   const int64_t held = memory.bytes();
@@ -150,7 +151,8 @@ Measured measured_step(World& world, const Schedule& schedule) {
   for (const int64_t index : schedule.stages_of({world.rank().value})) {
     stages.push_back(slow_stage(index, weight));
   }
-  Pipeline pipeline(stages, schedule, world.group(), {.loss = loss_of_stage});
+  Pipeline pipeline(stages, schedule, world.group(),
+                    {.loss = loss_of_stage, .device = testkit::device()});
   const int64_t rows = schedule.microbatches();
   const PipelineBatch batch{
       .inputs = {at::ones({rows, 1})}, .target = at::zeros({rows, 1}), .record = true};

@@ -62,7 +62,8 @@ TEST(PipelineFailures, AStageThatThrowsEndsTheStepOnAllRanks) {
             return inner(inputs, pass);
           };
         }
-        Pipeline pipeline(stages, schedule, world.group(), {.loss = loss_of_stage});
+        Pipeline pipeline(stages, schedule, world.group(),
+                          {.loss = loss_of_stage, .device = testkit::device()});
         const int64_t culprit = schedule.rank_of(stage).value;
         const PipelineBatch batch{.inputs = {inputs_of(8)}, .target = targets_of(8)};
         const auto fails = [&] {
@@ -87,7 +88,8 @@ TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
     Stage stage{.index = world.rank().value, .forward = [](const Tensors& x, const StagePass& p) {
                   return p.stage == 0 ? Tensors{at::Tensor()} : x;
                 }};
-    Pipeline pipeline({stage}, schedule, world.group(), {.loss = loss_of_stage});
+    Pipeline pipeline({stage}, schedule, world.group(),
+                      {.loss = loss_of_stage, .device = testkit::device()});
     const std::string said =
         words_of([&] { pipeline.step({.inputs = {inputs_of(4)}, .target = targets_of(4)}); });
     check_told(world, 0, "ConfigError: output 0 of stage 0 for microbatch 0 is no tensor", said,
@@ -106,7 +108,8 @@ TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
       if (pass.stage == 0) y[0] = y[0].narrow(1, 0, width);
       return y;
     };
-    Pipeline pipeline(stages, schedule, world.group(), {.loss = loss_of_stage});
+    Pipeline pipeline(stages, schedule, world.group(),
+                      {.loss = loss_of_stage, .device = testkit::device()});
     const PipelineBatch batch{.inputs = {inputs_of(4)}, .target = targets_of(4)};
     pipeline.step(batch);
     width = 2;
@@ -129,7 +132,7 @@ Pipeline two_stages(World& world, const Parts& parts) {
   return {stages_of(parts, schedule, {world.rank().value}),
           schedule,
           world.group(),
-          {.loss = loss_of_stage}};
+          {.loss = loss_of_stage, .device = testkit::device()}};
 }
 
 std::vector<Refusal> refusals() {

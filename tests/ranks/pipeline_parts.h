@@ -7,6 +7,7 @@
 #include "tessera/layer/linear.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 #include "tessera/schedule/search.h"
+#include "tests/testkit/device.h"
 
 /// A small model in parts, and what one process makes of it.
 namespace tessera::testkit {
@@ -16,7 +17,7 @@ inline constexpr int64_t kWidth = 4;
 /// Values that depend on the number alone: the same model on every rank.
 inline at::Tensor values(int64_t number, const std::vector<int64_t>& sizes,
                          at::ScalarType dtype = at::kDouble) {
-  const at::Tensor flat = at::arange(at::empty(sizes).numel(), at::kDouble);
+  const at::Tensor flat = at::arange(at::empty(sizes).numel(), here(at::kDouble));
   return at::sin(flat * 1.7 + static_cast<double>(number)).mul(0.5).reshape(sizes).to(dtype);
 }
 

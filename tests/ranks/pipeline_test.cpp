@@ -9,6 +9,7 @@
 #include "tessera/base/text.h"
 #include "tessera/schedule/lower.h"
 #include "tests/ranks/pipeline_trial.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/random_cases.h"
 #include "tests/testkit/random_tables.h"
 #include "tests/testkit/schedules.h"
@@ -172,7 +173,8 @@ TEST(PipelineRanks, SeveralTensorsCross) {
       Stage stage{.index = mine, .forward = [&](const Tensors& inputs, const StagePass& pass) {
                     return mixed_stage(parts[size_t(mine)], inputs, pass.stage);
                   }};
-      Pipeline pipeline({stage}, schedule, world.group(), {.loss = loss_of_stage});
+      Pipeline pipeline({stage}, schedule, world.group(),
+                        {.loss = loss_of_stage, .device = testkit::device()});
       for (int repeat = 0; repeat < 2; ++repeat) {
         pipeline.step({.inputs = {inputs_of(7)}, .target = targets_of(7)});
         Tensors all{inputs_of(7)};
@@ -193,14 +195,14 @@ TEST(PipelineRanks, KeywordsReachEveryStage) {
                   seen.push_back(rows.sum().item<double>());
                   return Tensors{x[0] * std::get<double>(p.keywords->at("factor"))};
                 }};
-    Pipeline pipeline({stage}, schedule, world.group());
-    const PipelineResult result =
-        pipeline.evaluate({.inputs = {at::ones({5, 1})},
-                           .keywords = {{"rows", at::arange(5, at::kDouble)}, {"factor", 3.0}},
-                           .outputs = true});
+    Pipeline pipeline({stage}, schedule, world.group(), {.device = testkit::device()});
+    const PipelineResult result = pipeline.evaluate(
+        {.inputs = {at::ones({5, 1}, testkit::here())},
+         .keywords = {{"rows", at::arange(5, testkit::here(at::kDouble))}, {"factor", 3.0}},
+         .outputs = true});
     RANK_EXPECT(seen == std::vector<double>({0 + 1, 2 + 3, 4}));
     for (const at::Tensor& output : result.outputs) {
-      RANK_EXPECT(output.equal(at::full({5, 1}, 9.F)));
+      RANK_EXPECT(output.equal(at::full({5, 1}, 9.F, testkit::here())));
     }
   });
 }
@@ -220,7 +222,8 @@ TEST(PipelineRanks, HooksAreCalledWhereTheTableSaysSo) {
       };
       stage.hooks = {note("UNSHARD"), note("RESHARD"), note("REDUCE_GRAD"), note("LAST")};
     }
-    Pipeline pipeline(stages, schedule, world.group(), {.loss = loss_of_stage});
+    Pipeline pipeline(stages, schedule, world.group(),
+                      {.loss = loss_of_stage, .device = testkit::device()});
     pipeline.step({.inputs = {inputs_of(8)}, .target = targets_of(8)});
     std::vector<std::string> wanted;
     std::map<int32_t, int> backwards;

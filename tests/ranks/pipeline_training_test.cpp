@@ -75,7 +75,7 @@ Trained train_on_ranks(World& world, const Schedule& schedule, at::ScalarType dt
   const GroupRank rank{world.rank().value};
   const Parts parts = make_parts(schedule.num_stages(), dtype);
   Pipeline pipeline(testkit::stages_of(parts, schedule, rank), schedule, world.group(),
-                    {.loss = testkit::loss_of_stage});
+                    {.loss = testkit::loss_of_stage, .device = testkit::device()});
   Trained trained{.losses = {}, .parameters = parameters_of(parts, schedule.stages_of(rank))};
   const auto optimizer = make_optimizer(trained.parameters);
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -134,10 +134,13 @@ TEST(PipelineTraining, ModulesAreStages) {
     torch::manual_seed(7);  // Both ranks make both modules, and each runs one.
     torch::nn::Linear first(4, 5);
     torch::nn::Linear second(5, 2);
+    first->to(testkit::device());
+    second->to(testkit::device());
     const bool is_first = world.rank().value == 0;
     const Schedule schedule = generate({.pp = 2, .microbatches = 3});
     const std::vector<Stage> stages{is_first ? module_stage(0, first) : module_stage(1, second)};
-    Pipeline pipeline(stages, schedule, world.group(), {.loss = testkit::loss_of_stage});
+    Pipeline pipeline(stages, schedule, world.group(),
+                      {.loss = testkit::loss_of_stage, .device = testkit::device()});
     const at::Tensor x = testkit::values(1, {7, 4}, at::kFloat);
     const at::Tensor y = testkit::values(2, {7, 2}, at::kFloat);
     pipeline.step({.inputs = {x}, .target = y});

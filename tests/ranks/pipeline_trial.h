@@ -18,7 +18,7 @@ struct PipelineTrial {
         reference(make_parts(schedule.num_stages())),
         mine(schedule.stages_of({world.rank().value})),
         pipeline(stages_of(parts, schedule, {world.rank().value}), schedule, world.group(),
-                 {.loss = loss_of_stage}) {}
+                 {.loss = loss_of_stage, .device = testkit::device()}) {}
 
   // What a rank has to know of the batch, and nothing else.
   PipelineBatch batch(int64_t rows) const {

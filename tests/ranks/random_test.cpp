@@ -10,10 +10,13 @@
 #include "tessera/tensor/dtensor.h"
 #include "tessera/tensor/random.h"
 #include "tessera/tensor/sharded_flat_tensor.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
+
+using testkit::here;
 
 using Shape = std::vector<int64_t>;
 using testkit::run_ranks;
@@ -22,14 +25,14 @@ const Shape kShape{5, 10};  // Over four ranks: 2, 2, 1 and no rows.
 const RandomKey kKey{.seed = 3, .name = "layers.1.w2"};
 
 at::Tensor whole(const Distribution& distribution) {
-  const at::Tensor tensor = at::empty(kShape);
+  const at::Tensor tensor = at::empty(kShape, here());
   init_(tensor, Box{kShape, {0, 0}}, kShape, kKey, distribution);
   return tensor;
 }
 
 DTensor placed(const DeviceMesh& mesh, const Placements& placements) {
   const Box box = compute_local_shape_and_global_offset(kShape, mesh, placements);
-  return DTensor::from_local(at::zeros(box.shape), mesh, placements, {.shape = kShape});
+  return DTensor::from_local(at::zeros(box.shape, here()), mesh, placements, {.shape = kShape});
 }
 
 void check_placements(const DeviceMesh& mesh, const Placements& placements) {
@@ -62,7 +65,7 @@ void check_mesh(const DeviceMesh& mesh) {
 }
 
 void check_flat(const World& world) {
-  const at::Tensor anything = at::zeros(kShape);
+  const at::Tensor anything = at::zeros(kShape, here());
   const ShardedFlatTensor tensor = ShardedFlatTensor::shard(anything, world.group());
   init_(tensor, kKey, Normal{});
   RANK_EXPECT(tensor.gather().equal(whole(Normal{})));
@@ -71,7 +74,7 @@ void check_flat(const World& world) {
 // The gradient of a sharded dropout is zero where the value is, and scaled alike.
 void check_gradient(const DeviceMesh& mesh) {
   const Box box = compute_local_shape_and_global_offset(kShape, mesh, Placements{Shard{1}});
-  const at::Tensor local = at::ones(box.shape).set_requires_grad(true);
+  const at::Tensor local = at::ones(box.shape, here()).set_requires_grad(true);
   const DTensor x = DTensor::from_local(local, mesh, {Shard{1}}, {.shape = kShape});
   const at::Tensor y = dropout(x, kKey, 0.3).to_local();
   y.sum().backward();

@@ -15,13 +15,14 @@
 #include "tessera/comm/world.h"
 #include "tessera/layer/parameter.h"
 #include "tessera/parallel/ddp/ddp.h"
+#include "tests/testkit/device.h"
 
 /// What the tests of data parallelism have in common.
 namespace tessera::testkit {
 
 inline at::Tensor random_tensor(at::IntArrayRef shape, at::ScalarType dtype, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
-  return at::randn(shape, generator, at::kDouble).to(dtype);
+  return at::randn(shape, generator, at::kDouble).to(here(dtype));
 }
 
 /// A small network of plain tensors: other values for another seed.

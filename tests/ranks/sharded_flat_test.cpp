@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/dialect/olmo/tensors.h"
 #include "tessera/tensor/internal/storage.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/live_memory.h"
 #include "tests/testkit/random_cases.h"
 #include "tests/testkit/ranks.h"
@@ -16,11 +17,12 @@
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::run_ranks;
 using Shape = std::vector<int64_t>;
 
 at::Tensor counting(const Shape& shape) {
-  return at::arange(at::empty(shape).numel(), at::kFloat).reshape(shape);
+  return at::arange(at::empty(shape).numel(), here(at::kFloat)).reshape(shape);
 }
 
 // The peer's: spans of a tensor (2, 3) on two ranks, and the default.
@@ -52,8 +54,8 @@ template <class Tensor>
 void check_rank0_only(const Group& group) {
   const bool first = group.rank().value == 0;
   for (const auto& spec : specs_of_the_peer()) {
-    Tensor tensor =
-        Tensor::shard(at::rand({2, 3}), group, {.sharding_spec = spec, .requires_grad = false});
+    Tensor tensor = Tensor::shard(at::rand({2, 3}, here()), group,
+                                  {.sharding_spec = spec, .requires_grad = false});
     const at::Tensor whole = tensor.gather();
     const int64_t shard_numel = tensor.tensor().numel();
     tensor.unshard_(std::nullopt, std::nullopt, true);
@@ -68,7 +70,7 @@ void check_rank0_only(const Group& group) {
     }
     tensor.reshard_(true);
     RANK_EXPECT(tensor.is_sharded() && tensor.tensor().scalar_type() == at::kFloat);
-    RANK_EXPECT(tensor.tensor().equal(at::zeros({shard_numel})));
+    RANK_EXPECT(tensor.tensor().equal(at::zeros({shard_numel}, here())));
   }
 }
 
@@ -76,19 +78,19 @@ void check_rank0_only(const Group& group) {
 template <class Tensor>
 void check_grads(const Group& group) {
   for (const auto& spec : specs_of_the_peer()) {
-    Tensor tensor =
-        Tensor::shard(at::rand({2, 3}), group, {.sharding_spec = spec, .requires_grad = true});
+    Tensor tensor = Tensor::shard(at::rand({2, 3}, here()), group,
+                                  {.sharding_spec = spec, .requires_grad = true});
     tensor.unshard_();
     tensor.tensor().sum().backward();
-    RANK_EXPECT(tensor.grad().equal(at::ones({2, 3})));
+    RANK_EXPECT(tensor.grad().equal(at::ones({2, 3}, here())));
     tensor.reshard_();
-    RANK_EXPECT(tensor.grad().equal(at::ones({2, 3}))) << "untouched";
+    RANK_EXPECT(tensor.grad().equal(at::ones({2, 3}, here()))) << "untouched";
     tensor.unshard_();
     tensor.tensor().sum().backward();
-    RANK_EXPECT(tensor.grad().equal(at::full({2, 3}, 2.0))) << "accumulated";
+    RANK_EXPECT(tensor.grad().equal(at::full({2, 3}, 2.0, here()))) << "accumulated";
     tensor.reshard_();
     tensor.set_sharded_grad(tensor.sharded_chunk(tensor.grad()));
-    RANK_EXPECT(tensor.grad().equal(at::full({tensor.sharded_numel()}, 2.0)));
+    RANK_EXPECT(tensor.grad().equal(at::full({tensor.sharded_numel()}, 2.0, here())));
   }
 }
 
@@ -166,6 +168,7 @@ TEST(ShardedFlat, On5Ranks) {
 // the next unshard.
 TEST(ShardedFlat, NoSecondCopyStaysAlive) {
   run_ranks(2, [](World& world) {
+    // Counts what lives on the CPU, so that the tensors are there on any machine.
     const testkit::LiveMemory& memory = testkit::LiveMemory::watch();
     constexpr int64_t kNumel = 1 << 20;
     constexpr int64_t kSlack = 4096;
@@ -235,20 +238,21 @@ TEST(ShardedFlat, AllRefuseAlike) {
     const Group group = world.group();
     const bool odd = world.rank().value == 1;
     const auto shard = [&](const Shape& shape, std::optional<ShardingSpec> spec = std::nullopt) {
-      return ShardedFlatTensor::shard(at::zeros(shape), group, {.sharding_spec = std::move(spec)});
+      return ShardedFlatTensor::shard(at::zeros(shape, here()), group,
+                                      {.sharding_spec = std::move(spec)});
     };
     RANK_EXPECT(refused("differs between the ranks", [&] { shard({odd ? 5 : 4}); }));
     RANK_EXPECT(refused("has spans for 2 ranks, but group",
                         [&] { shard({4}, ShardingSpec::even({4}, 2)); }));
     RANK_EXPECT(refused(odd ? "a tensor of shape (5) was given" : "refused on another rank",
                         [&] { shard({odd ? 5 : 4}, ShardingSpec::even({4}, 3)); }));
-    ShardedFlatTensor plain(at::zeros({odd ? 3 : 2}));
+    ShardedFlatTensor plain(at::zeros({odd ? 3 : 2}, here()));
     RANK_EXPECT(refused(odd ? "the shard of rank 1 has 3 elements" : "refused on another rank",
                         [&] { plain.mark_as_sharded(ShardingSpec::even({6}, 3), group); }));
     EXPECT_THROW((void)plain.sharding_spec(), StateError);
     RANK_EXPECT(refused("data of shape (7) was given for a tensor of shape (6)", [&] {
       auto tensor = shard({6});
-      tensor.unshard_(at::zeros({7}));
+      tensor.unshard_(at::zeros({7}, here()));
     }));
     RANK_EXPECT(testkit::reduced_rank(world, group) == 3) << "nobody hangs";
   });
@@ -259,29 +263,29 @@ TEST(ShardedFlat, WrapsTensorsOfTheActiveShape) {
     auto tensor = ShardedFlatTensor::shard(counting({2, 6}), world.group());
     const ShardedFlatTensor zeros = tensor.wrap(at::zeros_like(tensor.tensor()));
     RANK_EXPECT(zeros.is_sharded() && zeros.sharding_spec() == tensor.sharding_spec());
-    RANK_EXPECT(zeros.gather().equal(at::zeros({2, 6})));
-    EXPECT_THROW((void)tensor.wrap(at::zeros({2, 6})), ConfigError);
+    RANK_EXPECT(zeros.gather().equal(at::zeros({2, 6}, here())));
+    EXPECT_THROW((void)tensor.wrap(at::zeros({2, 6}, here())), ConfigError);
     tensor.unshard_();
     ShardedFlatTensor ones = tensor.wrap(at::ones_like(tensor.tensor()));
-    RANK_EXPECT(!ones.is_sharded() && ones.tensor().equal(at::ones({2, 6})));
+    RANK_EXPECT(!ones.is_sharded() && ones.tensor().equal(at::ones({2, 6}, here())));
     ones.reshard_();
-    RANK_EXPECT(ones.tensor().equal(at::ones({6})));
+    RANK_EXPECT(ones.tensor().equal(at::ones({6}, here())));
   });
 }
 
 TEST(ShardedFlat, OfOneDimensionAndWithoutASpec) {
-  const ShardedFlatTensor tensor(at::zeros({6}));
+  const ShardedFlatTensor tensor(at::zeros({6}, here()));
   EXPECT_FALSE(tensor.metadata_set());
   EXPECT_EQ(tensor.sharded_shape(), Shape{6});
   EXPECT_EQ(concat(tensor), "ShardedFlatTensor(local_tensor=(6) float)");
   EXPECT_EQ(concat(ShardedFlatTensor(tensor)), concat(tensor)) << "the same tensor";
   EXPECT_EQ(concat(ShardedFlatParameter()),
             "ShardedFlatParameter(local_tensor=(0) float, requires_grad=true)");
-  EXPECT_THROW(ShardedFlatTensor(at::zeros({2, 3})), ConfigError);
-  EXPECT_THROW(ShardedFlatParameter(at::zeros({2, 3})), ConfigError);
+  EXPECT_THROW(ShardedFlatTensor(at::zeros({2, 3}, here())), ConfigError);
+  EXPECT_THROW(ShardedFlatParameter(at::zeros({2, 3}, here())), ConfigError);
   ShardedFlatParameter parameter;
-  parameter.set_sharded_data(at::ones({4}));
-  EXPECT_TRUE(parameter.tensor().equal(at::ones({4})) && parameter.requires_grad());
+  parameter.set_sharded_data(at::ones({4}, here()));
+  EXPECT_TRUE(parameter.tensor().equal(at::ones({4}, here())) && parameter.requires_grad());
 }
 
 // The page's names, on the current world.
@@ -295,9 +299,9 @@ TEST(ShardedFlat, OfTheOlmoDialect) {
     auto parameter = olmo::ShardedFlatParameter::shard(whole, std::nullopt, std::nullopt, true,
                                                        std::nullopt, true);
     RANK_EXPECT(parameter.requires_grad());
-    olmo::ShardedFlatTensor bare(at::ones({1}));
+    olmo::ShardedFlatTensor bare(at::ones({1}, here()));
     bare.mark_as_sharded(olmo::ShardingSpec::even({8}, 8));
-    RANK_EXPECT(bare.gather().equal(at::ones({8})));
+    RANK_EXPECT(bare.gather().equal(at::ones({8}, here())));
 
     // The page's two examples; the second holds on a mesh of one axis.
     const int64_t rank = olmo::get_rank();

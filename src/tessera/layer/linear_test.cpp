@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tests/testkit/device.h"
 
 namespace tessera {
 namespace {
 
+using testkit::here;
+
 at::Tensor leaf(at::IntArrayRef shape) {
-  return at::rand(shape, at::kDouble).sub(0.5).requires_grad_();
+  return at::rand(shape, here(at::kDouble)).sub(0.5).requires_grad_();
 }
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
@@ -73,7 +76,7 @@ TEST(DeferredLinear, InputGradientComesAtOnceAndWeightsLater) {
 
 // The first layer of a model has an input that wants no gradient.
 TEST(DeferredLinear, WeightsLearnWhereTheInputDoesNot) {
-  const at::Tensor x = at::rand({3, 5}, at::kDouble);
+  const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
   const at::Tensor weight = leaf({2, 5});
   const WeightGradients later;
   linear(x, weight, {}, &later).sum().backward();
@@ -95,7 +98,7 @@ TEST(DeferredLinear, RunsTheHooksOfTheWeight) {
   int count = 0;
   torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
   const WeightGradients later;
-  linear(at::rand({3, 5}, at::kDouble), weight, {}, &later).sum().backward();
+  linear(at::rand({3, 5}, here(at::kDouble)), weight, {}, &later).sum().backward();
   EXPECT_EQ(count, 0);
   later.run();
   EXPECT_EQ(count, 1);

@@ -1,4 +1,5 @@
 #include "tessera/layer/norm.h"
+#include "tests/testkit/device.h"
 
 #include <ATen/ops/rand.h>
 #include <ATen/ops/rms_norm.h>
@@ -6,6 +7,8 @@
 
 namespace tessera {
 namespace {
+
+using testkit::here;
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return a.sub(b).abs().max().item<double>();
@@ -28,8 +31,8 @@ Result result_of(const at::Tensor& values, const at::Tensor& weights, const Norm
 
 // Against LibTorch's own, whose gradients autograd derives.
 void expect_libtorchs(at::ScalarType dtype, double tolerance) {
-  const at::Tensor x = at::rand({2, 3, 16}, at::kDouble).sub(0.5).to(dtype);
-  const at::Tensor weight = at::rand({16}, at::kDouble).add(0.5).to(dtype);
+  const at::Tensor x = at::rand({2, 3, 16}, here(at::kDouble)).sub(0.5).to(dtype);
+  const at::Tensor weight = at::rand({16}, here(at::kDouble)).add(0.5).to(dtype);
   const Result ours =
       result_of(x, weight, [](const auto& a, const auto& w) { return rms_norm(a, w, 1e-5); });
   const Result expected = result_of(
@@ -49,8 +52,8 @@ TEST(RmsNorm, IsLibTorchsWithItsGradients) {
 
 TEST(RmsNorm, OfNarrowDtypesIsComputedInSinglePrecision) {
   expect_libtorchs(at::kBFloat16, 0.2);
-  const at::Tensor x = at::rand({4, 64}).to(at::kBFloat16);
-  const at::Tensor weight = at::rand({64}).to(at::kBFloat16);
+  const at::Tensor x = at::rand({4, 64}, here()).to(at::kBFloat16);
+  const at::Tensor weight = at::rand({64}, here()).to(at::kBFloat16);
   const at::Tensor exact = rms_norm(x.to(at::kDouble), weight.to(at::kDouble), 1e-5);
   const at::Tensor error = rms_norm(x, weight, 1e-5).to(at::kDouble).sub(exact).div(exact);
   EXPECT_LT(error.abs().max().item<double>(), 1.01 / 256);  // It is rounded once.

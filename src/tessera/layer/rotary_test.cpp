@@ -7,9 +7,12 @@
 #include <cmath>
 
 #include "tessera/format/llama_config.h"
+#include "tests/testkit/device.h"
 
 namespace tessera {
 namespace {
+
+using testkit::here;
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return a.sub(b).abs().max().item<double>();
@@ -23,11 +26,11 @@ LlamaConfig config_with(std::optional<Llama3RopeScaling> scaling) {
 }
 
 RotaryTable table_for(int64_t positions) {
-  return rotary_table(rotary_frequencies(config_with(std::nullopt)), positions, at::kDouble);
+  return rotary_table(rotary_frequencies(config_with(std::nullopt)), positions, here(at::kDouble));
 }
 
 TEST(Rotary, TurnsEachPairByItsAngle) {
-  const at::Tensor heads = at::rand({2, 5, 3, 16}, at::kDouble);
+  const at::Tensor heads = at::rand({2, 5, 3, 16}, here(at::kDouble));
   const at::Tensor turned = rotate(heads, table_for(5));
   const double angle = 4 * std::pow(10000.0, -3.0 / 8);  // Position 4, pair 3.
   const auto at = [](const at::Tensor& x, int64_t i) { return x[1][4][2][i].item<double>(); };
@@ -39,7 +42,7 @@ TEST(Rotary, TurnsEachPairByItsAngle) {
 
 // Rotations keep lengths, so the gradient of half the square is the result turned back: the input.
 TEST(Rotary, GradientIsTurnedBack) {
-  const at::Tensor heads = at::rand({2, 5, 3, 16}, at::kDouble).requires_grad_();
+  const at::Tensor heads = at::rand({2, 5, 3, 16}, here(at::kDouble)).requires_grad_();
   rotate(heads, table_for(5)).square().sum().mul(0.5).backward();
   EXPECT_LT(largest_difference(heads.grad(), heads), 1e-14);
 }

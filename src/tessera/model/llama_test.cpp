@@ -9,11 +9,13 @@
 #include "tessera/base/error.h"
 #include "tessera/format/llama_size.h"
 #include "tessera/layer/tokens.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::message_of;
 
 LlamaConfig small(bool tied = false) {
@@ -29,14 +31,15 @@ LlamaConfig small(bool tied = false) {
 }
 
 at::Tensor some_tokens(int64_t positions = 12) {
-  return at::arange(2 * positions, at::kLong).mul(7).remainder(48).view({2, positions});
+  return at::arange(2 * positions, here(at::kLong)).mul(7).remainder(48).view({2, positions});
 }
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return a.sub(b).abs().max().item<double>();
 }
 
-Llama filled(const LlamaConfig& config, const LlamaOptions& options = {}) {
+Llama filled(const LlamaConfig& config, LlamaOptions options = {}) {
+  options.device = testkit::device();
   Llama model(config, options);
   model.initialize(7);
   return model;
@@ -168,7 +171,7 @@ TEST(Llama, InitialValuesFollowTheConfig) {
 
 TEST(Llama, RefusesWhatDoesNotFit) {
   const Llama model = filled(small());
-  EXPECT_EQ(message_of<ConfigError>([&] { model.forward(some_tokens().add(48)); }),
+  EXPECT_EQ(message_of<ConfigError>([&] { model.forward(some_tokens().cpu().add(48)); }),
             "token id 48 at [0, 0] is outside the vocabulary of 48; ids go from 0 to 47");
   EXPECT_EQ(message_of<ConfigError>([&] { model.block(3, model.embed(some_tokens())); }),
             "block 3 is not in this part, which has blocks 0 to 2");
@@ -185,7 +188,7 @@ TEST(Llama, WithoutValuesSaysWhatIsMissing) {
   const std::string expected =
       "the Llama has no values yet; call load() or initialize() before it runs";
   const Llama model(small());
-  const at::Tensor hidden = at::rand({1, 2, 32});
+  const at::Tensor hidden = at::rand({1, 2, 32}, here());
   EXPECT_EQ(message_of<StateError>([&] { model.forward(some_tokens()); }), expected);
   EXPECT_EQ(message_of<StateError>([&] { model.block(1, hidden); }), expected);
   EXPECT_EQ(message_of<StateError>([&] { model.head(hidden); }), expected);

@@ -11,10 +11,13 @@
 #include <limits>
 
 #include "tessera/base/error.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
+
+using testkit::here;
 
 NamedParameter with_gradient(const std::string& name, const at::Tensor& gradient) {
   const at::Tensor tensor = at::zeros(gradient.sizes(), gradient.options()).requires_grad_();
@@ -24,7 +27,7 @@ NamedParameter with_gradient(const std::string& name, const at::Tensor& gradient
 
 at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
   static at::Generator random = at::detail::createCPUGenerator(1);
-  return at::rand(shape, random, at::kDouble).sub(0.5).to(dtype);
+  return at::rand(shape, random, at::kDouble).sub(0.5).to(here(dtype));
 }
 
 // By another way: all elements in one vector of float64.
@@ -39,7 +42,7 @@ double plain_norm(const NamedParameters& parameters) {
 
 NamedParameters some_parameters() {
   NamedParameters parameters{with_gradient("a", some({30, 7})), with_gradient("b", some({1}))};
-  parameters.push_back({"none", at::zeros({4}).requires_grad_()});
+  parameters.push_back({"none", at::zeros({4}, here()).requires_grad_()});
   parameters.push_back(with_gradient("empty", some({0})));
   parameters.push_back(with_gradient("c", some({1000})));
   return parameters;
@@ -63,7 +66,7 @@ TEST(GradNorm, OfShortFloatsIsNotRoundedToThem) {
 // Where float32 sums up one element after the other it stops growing at 2^24 ones.
 TEST(GradNorm, OfManyElementsIsExact) {
   const int64_t count = int64_t{40} << 20;
-  const NamedParameters parameters{with_gradient("a", at::full({count}, 0.1F))};
+  const NamedParameters parameters{with_gradient("a", at::full({count}, 0.1F, here()))};
   const double expected = std::sqrt(static_cast<double>(count)) * static_cast<double>(0.1F);
   EXPECT_NEAR(grad_norm(parameters) / expected, 1, 1e-6);
 }
@@ -106,7 +109,7 @@ TEST(ClipGradNorm, ShortensALongListOfThem) {
   NamedParameters parameters;
   const float infinity = std::numeric_limits<float>::infinity();
   for (const char* name : {"a", "b", "c", "d", "e"}) {
-    parameters.push_back(with_gradient(name, at::full({2}, infinity)));
+    parameters.push_back(with_gradient(name, at::full({2}, infinity, here())));
   }
   EXPECT_NE(testkit::message_of<NumericError>([&] {
               clip_grad_norm_(parameters, 1);

@@ -15,21 +15,24 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tessera/layer/hollow.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/sgd.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
 
+using testkit::here;
 using testkit::message_of;
 
 constexpr int kSteps = 20;
 
 at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype) {
   static at::Generator random = at::detail::createCPUGenerator(1);
-  return at::rand(shape, random, at::kDouble).sub(0.5).to(dtype);
+  return at::rand(shape, random, at::kDouble).sub(0.5).to(here(dtype));
 }
 
 double rate_of(int step) {
@@ -188,9 +191,9 @@ TEST_P(EitherOptimizer, ShortFloatsFollowAFloatRunAndAreRoundedOnce) {
 }
 
 TEST(Sgd, SmallUpdatesOfShortFloatsAddUp) {
-  const at::Tensor weight = at::full({3}, 1, at::kBFloat16).requires_grad_();
+  const at::Tensor weight = at::full({3}, 1, here(at::kBFloat16)).requires_grad_();
   Sgd optimizer({{"weight", weight}});
-  weight.mutable_grad() = at::full({3}, 1, at::kBFloat16);
+  weight.mutable_grad() = at::full({3}, 1, here(at::kBFloat16));
   for (int step = 0; step < 1000; ++step) optimizer.step(1e-4);  // 1 - 1e-4 rounds to 1 there.
   EXPECT_NEAR(weight[0].item<double>(), 0.9, 0.002);
 }
@@ -212,7 +215,7 @@ TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
 }
 
 TEST_P(EitherOptimizer, WhatAsksForNoGradientIsLeftAlone) {
-  const at::Tensor frozen = at::zeros({2});
+  const at::Tensor frozen = at::zeros({2}, here());
   const NamedParameters parameters{{"frozen", frozen},
                                    {"b", some({2}, at::kFloat).requires_grad_()}};
   for (const OptimizerState& state : GetParam()(parameters)->state()) EXPECT_EQ(state.name, "b");
@@ -292,12 +295,12 @@ TEST(Optimizers, RefuseParametersThatTheyCannotChange) {
             "two parameters are called 'a'; an optimizer knows them by their names");
   EXPECT_EQ(refusal({{"a", some({2, 3}, at::kFloat).t().requires_grad_()}}),
             "parameter 'a' is not contiguous; make it so before the optimizer is built");
-  EXPECT_EQ(refusal({{"a", at::zeros({2}, at::kComplexFloat).requires_grad_()}}),
+  EXPECT_EQ(refusal({{"a", at::zeros({2}, here(at::kComplexFloat)).requires_grad_()}}),
             "parameter 'a' has dtype ComplexFloat; optimizers change those of Double, Float, "
             "BFloat16 and Half");
   EXPECT_EQ(refusal({{"a", tensor}, {"b", some({1}, at::kDouble).requires_grad_()}}),
-            "'a' is updated in Float on cpu, 'b' in Double on cpu; give each kind an optimizer of "
-            "its own");
+            concat("'a' is updated in Float on ", tensor.device(), ", 'b' in Double on ",
+                   tensor.device(), "; give each kind an optimizer of its own"));
   EXPECT_EQ(message_of<StateError>(
                 [] { Sgd{NamedParameters{{"a", hollow({3}, at::kFloat).requires_grad_()}}}; }),
             "parameter 'a' has no values yet; load or initialise it before the optimizer is built");
