@@ -2,10 +2,10 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <map>
 #include <vector>
 
@@ -54,13 +54,24 @@ void check_tensor(const TensorSpec& spec, const at::Tensor& parameter) {
                          shape_text(parameter.sizes())));
 }
 
-// New memory comes page by page as it is written, and small pages cost more than the reading.
-void ask_for_large_pages(std::span<std::byte> memory) {
-  constexpr size_t kPage = 4096;  // Advice begins at one.
-  constexpr size_t kLarge = 2 << 20;
-  if (memory.size() < 2 * kLarge) return;
-  const size_t skipped = -reinterpret_cast<uintptr_t>(memory.data()) % kPage;
-  madvise(memory.data() + skipped, memory.size() - skipped, MADV_HUGEPAGE);  // Refused: slower.
+// The kernel gives memory out page by page as it is written, which takes longer than the reading.
+void read_by_threads(const WeightFiles& files, const std::string& name,
+                     std::span<std::byte> memory) {
+  constexpr size_t kLeast = 4 << 20;  // Bytes that are worth a thread.
+  const auto threads = static_cast<size_t>(at::get_num_threads());
+  const size_t shares = std::clamp(memory.size() / kLeast, size_t{1}, threads);
+  const auto begin_of = [&](size_t share) { return memory.size() / shares * share; };
+  const auto read = [&](size_t share) {
+    const size_t begin = begin_of(share);
+    const size_t end = share + 1 == shares ? memory.size() : begin_of(share + 1);
+    files.read(name, begin, memory.subspan(begin, end - begin));
+  };
+  std::vector<std::future<void>> others;
+  for (size_t share = 1; share < shares; ++share) {
+    others.push_back(std::async(std::launch::async, read, share));
+  }
+  read(0);
+  for (std::future<void>& other : others) other.get();
 }
 
 TensorSpec spec_of(const NamedParameter& parameter) {
@@ -88,17 +99,10 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
 }
 
 at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like) {
-  constexpr int64_t kShare = 4 << 20;  // Bytes that are worth a thread.
   const TensorSpec& spec = files.spec(name);
   const at::Tensor stored = at::empty(spec.shape, dtype_of(spec));
   const std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());
-  ask_for_large_pages(memory);
-  // The kernel gives memory out as it is written, which takes longer than the reading: by all
-  // threads.
-  at::parallel_for(0, std::ssize(memory), kShare, [&](int64_t begin, int64_t end) {
-    const auto from = static_cast<size_t>(begin);
-    files.read(name, from, memory.subspan(from, static_cast<size_t>(end - begin)));
-  });
+  read_by_threads(files, name, memory);
   return stored.to(like.options());
 }
 

@@ -17,23 +17,22 @@ bool goes_directly(const at::Tensor& all, const Group& group) {
   return group.backend() == Backend::kGloo && all.nbytes() >= kFew;
 }
 
-// To everybody from everybody, beginning with the neighbours, so that nobody is overrun.
-void exchange(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
+// To everybody from everybody else, beginning with the neighbours, so that nobody is overrun.
+void exchange(PendingOperation& operation, const std::function<at::Tensor(int to)>& outgoing,
+              const std::function<at::Tensor(int from)>& incoming) {
   const auto size = static_cast<int>(operation.group.size());
   const auto rank = static_cast<int>(operation.group.rank().value);
-  const auto place = [&](int of) { return all.narrow(0, of * mine.numel(), mine.numel()); };
   operation.handles_are_p2p = true;
   for (int distance = 1; distance < size; ++distance) {
     const int from = (rank + size - distance) % size;
-    Tensors row{place(from)};
-    operation.start([&] { return operation.engine->recv(row, from, kGatherTag); });
+    Tensors row{incoming(from)};
+    operation.start([&] { return operation.engine->recv(row, from, kExchangeTag); });
   }
   for (int distance = 1; distance < size; ++distance) {
     const int to = (rank + distance) % size;
-    Tensors row{mine};
-    operation.start([&] { return operation.engine->send(row, to, kGatherTag); });
+    Tensors row{outgoing(to)};
+    operation.start([&] { return operation.engine->send(row, to, kExchangeTag); });
   }
-  place(rank).copy_(mine);
 }
 
 void combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10d::ReduceOp& op) {
@@ -134,7 +133,10 @@ void start_all_gather(PendingOperation& operation, const at::Tensor& all, const 
   at::Tensor output = bytes_of(all);
   at::Tensor input = bytes_of(mine);
   if (goes_directly(output, operation.group)) {
-    exchange(operation, output, input);
+    const Tensors places = output.chunk(operation.group.size());
+    const auto place = [&](int64_t rank) { return places[static_cast<size_t>(rank)]; };
+    exchange(operation, [&](int) { return input; }, place);
+    place(operation.group.rank().value).copy_(input);
     return;
   }
   operation.start([&] { return operation.engine->_allgather_base(output, input); });
@@ -151,16 +153,18 @@ std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tens
     operation.start([&] { return operation.engine->_reduce_scatter_base(output, input, options); });
     return [] {};
   }
-  const at::Tensor pieces = at::empty_like(input);
-  at::Tensor to = bytes_of(pieces);
-  at::Tensor from = bytes_of(input);
-  Sizes equal;  // None are given for equal ones.
-  operation.start([&] { return operation.engine->alltoall_base(to, from, equal, equal); });
-  return [output, pieces, op, size = operation.group.size()]() mutable {
-    const at::Tensor rows = pieces.view({size, -1});
-    at::Tensor flat = output.view({-1});
-    combine(flat, rows[0], rows[1], op);
-    for (int64_t rank = 2; rank < size; ++rank) combine(flat, flat, rows[rank], op);
+  const auto rank = static_cast<size_t>(operation.group.rank().value);
+  const Tensors out = input.chunk(operation.group.size());
+  Tensors pieces;  // Of this rank's part, by the ranks that they come from.
+  for (size_t from = 0; from < out.size(); ++from) {
+    pieces.push_back(from == rank ? out[rank] : at::empty_like(out[rank]));
+  }
+  exchange(
+      operation, [&](int to) { return bytes_of(out[static_cast<size_t>(to)]); },
+      [&](int from) { return bytes_of(pieces[static_cast<size_t>(from)]); });
+  return [output, pieces, op]() mutable {
+    combine(output, pieces[0], pieces[1], op);
+    for (size_t i = 2; i < pieces.size(); ++i) combine(output, output, pieces[i], op);
   };
 }
 

@@ -29,8 +29,8 @@ int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name);
 Sizes equal_sizes(int64_t total, const Group& group, const char* name);
 int64_t numel_of(const Sizes& shape);
 
-/// The tag of messages that are part of a gather; those of users are smaller.
-constexpr int kGatherTag = std::numeric_limits<int>::max();
+/// The tag of messages that are part of a collective; those of users are smaller.
+constexpr int kExchangeTag = std::numeric_limits<int>::max();
 
 /// Every rank's `mine`, one after the other, into `all`.
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine);
