@@ -13,6 +13,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/comm/world.h"
+#include "tessera/layer/linear.h"
 #include "tessera/layer/parameter.h"
 #include "tessera/parallel/ddp/ddp.h"
 #include "tests/testkit/device.h"
@@ -101,6 +102,25 @@ inline double value_difference(const Replica& a, const Replica& b) {
     largest = std::max(largest, largest_difference(a.parameters[i].tensor, b.parameters[i].tensor));
   }
   return largest;
+}
+
+inline uint64_t rank_of(const World& world) {
+  return static_cast<uint64_t>(world.rank().value);
+}
+
+/// A rank's rows of a step, in equal shares.
+inline at::Tensor rows_of(const World& world, uint64_t step) {
+  return GlobalBatch(world, at::kDouble, false, step).mine;
+}
+
+/// The loss, whose weight gradients come later.
+inline at::Tensor deferred_loss(const Replica& replica, const at::Tensor& rows,
+                                const WeightGradients& later) {
+  at::Tensor x = rows;
+  for (size_t i = 0; i < replica.parameters.size(); i += 2) {
+    x = linear(x, replica.parameters[i].tensor, replica.parameters[i + 1].tensor, &later).tanh();
+  }
+  return x.square().mean();
 }
 
 }  // namespace tessera::testkit

@@ -35,31 +35,26 @@ void exchange(PendingOperation& operation, const std::function<at::Tensor(int to
   }
 }
 
-void combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const c10d::ReduceOp& op) {
+at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
+                    const c10d::ReduceOp& op) {
   switch (op.op_) {
     case c10d::ReduceOp::SUM:
-      at::add_out(out, a, b);
-      return;
+      return at::add_out(out, a, b);
     case c10d::ReduceOp::PRODUCT:
-      at::mul_out(out, a, b);
-      return;
+      return at::mul_out(out, a, b);
     case c10d::ReduceOp::MIN:
-      at::minimum_out(out, a, b);
-      return;
+      return at::minimum_out(out, a, b);
     case c10d::ReduceOp::MAX:
-      at::maximum_out(out, a, b);
-      return;
+      return at::maximum_out(out, a, b);
     case c10d::ReduceOp::BAND:
-      at::bitwise_and_out(out, a, b);
-      return;
+      return at::bitwise_and_out(out, a, b);
     case c10d::ReduceOp::BOR:
-      at::bitwise_or_out(out, a, b);
-      return;
+      return at::bitwise_or_out(out, a, b);
     case c10d::ReduceOp::BXOR:
-      at::bitwise_xor_out(out, a, b);
-      return;
+      return at::bitwise_xor_out(out, a, b);
     default:
       TSR_ASSERT(false, "a reduction of Gloo has no meaning");
+      return out;
   }
 }
 
