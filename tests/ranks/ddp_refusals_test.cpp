@@ -24,6 +24,8 @@ namespace {
 using testkit::contains;
 using testkit::deferred_loss;
 using testkit::here;
+using testkit::kBucketSizes;
+using testkit::kExact;
 using testkit::largest_difference;
 using testkit::rank_of;
 using testkit::Replica;
@@ -125,7 +127,7 @@ TEST(DdpRefusals, SharesMustAddUpToOne) {
 // The rank with the bad gradient takes part until all know of it.
 TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
   run_ranks(3, [](World& world) {
-    for (const int64_t bucket_bytes : {int64_t{1}, int64_t{500}, int64_t{1} << 30}) {
+    for (const int64_t bucket_bytes : kBucketSizes) {
       Replica ours(at::kDouble, 0);
       ours.add("table", at::ones({4, 2}, here(at::kDouble)));
       const at::Tensor& table = ours.parameters[6].tensor;
@@ -150,7 +152,7 @@ TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
       ours.zero_grad();
       step(false);
       RANK_EXPECT(largest_difference(table.grad().sum(), at::full({}, 4, here(at::kDouble))) <
-                  1e-12)
+                  kExact)
           << "all goes on";
     }
   });

@@ -22,15 +22,14 @@ using testkit::deferred_loss;
 using testkit::GlobalBatch;
 using testkit::gradient_difference;
 using testkit::here;
+using testkit::kBucketSizes;
+using testkit::kExact;
 using testkit::largest_difference;
 using testkit::random_tensor;
 using testkit::rank_of;
 using testkit::Replica;
 using testkit::rows_of;
 using testkit::run_ranks;
-
-constexpr double kExact = 1e-12;
-const std::vector<int64_t> kBucketSizes{1, 500, int64_t{1} << 30};
 
 at::Tensor all_rows(const World& world, uint64_t step) {
   return GlobalBatch(world, at::kDouble, false, step).all;

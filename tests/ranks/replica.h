@@ -21,6 +21,11 @@
 /// What the tests of data parallelism have in common.
 namespace tessera::testkit {
 
+/// Of sums in float64, whatever their order.
+inline constexpr double kExact = 1e-12;
+/// A bucket for each parameter, some buckets, and one for all.
+inline const std::vector<int64_t> kBucketSizes{1, 500, int64_t{1} << 30};
+
 inline at::Tensor random_tensor(at::IntArrayRef shape, at::ScalarType dtype, uint64_t seed) {
   at::Generator generator = at::detail::createCPUGenerator(seed);
   return at::randn(shape, generator, at::kDouble).to(here(dtype));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -59,8 +60,11 @@ Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group);
 Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, GroupRank src,
              const Group& group);
 
-/// To and from one rank. Operations with equal tags, from 0 up, match in the order in which they
-/// were started.
+/// Larger ones belong to messages that are part of a collective.
+constexpr int kLargestTag = std::numeric_limits<int>::max() - 1;
+
+/// To and from one rank. Operations with equal tags, from 0 to kLargestTag, match in the order in
+/// which they were started.
 Work send(const at::Tensor& tensor, GroupRank dst, const Group& group, int tag = 0);
 Work recv(const at::Tensor& tensor, GroupRank src, const Group& group, int tag = 0);
 

@@ -23,8 +23,8 @@ struct Message {
 void check_message(const P2p& message, const Group& group) {
   check_tensor(*message.tensor, group, "send or recv");
   (void)root_of(message.peer, group);
-  TSR_CHECK(0 <= message.tag && message.tag < kExchangeTag, "tag ", message.tag,
-            " of a message; tags go from 0 to ", kExchangeTag - 1);
+  TSR_CHECK(0 <= message.tag && message.tag <= kLargestTag, "tag ", message.tag,
+            " of a message; tags go from 0 to ", kLargestTag);
   TSR_CHECK(message.peer != group.rank(), "rank ", message.peer, " of group ", group.name(),
             " would send to itself; copy the tensor instead");
 }

@@ -10,6 +10,13 @@
 namespace tessera {
 namespace {
 
+constexpr int kExchangeTag = kLargestTag + 1;
+
+// Gloo reads the CPU's memory alone.
+bool goes_by_cpu(const at::Tensor& tensor, const Group& group) {
+  return group.backend() == Backend::kGloo && !tensor.is_cpu();
+}
+
 // Gloo gathers into memory of its own and copies from there, which takes longer than the messages
 // themselves. Small gathers take longer by their number of messages.
 bool goes_directly(const at::Tensor& all, const Group& group) {
@@ -87,12 +94,11 @@ c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group
 }
 
 at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group) {
-  return group.backend() == Backend::kGloo ? tensor.options().device(at::kCPU) : tensor.options();
+  return goes_by_cpu(tensor, group) ? tensor.options().device(at::kCPU) : tensor.options();
 }
 
 at::Tensor on_wire(const at::Tensor& tensor, const Group& group) {
-  const bool moves = group.backend() == Backend::kGloo && !tensor.is_cpu();
-  return (moves ? tensor.detach().cpu() : tensor.detach()).contiguous();
+  return (goes_by_cpu(tensor, group) ? tensor.detach().cpu() : tensor.detach()).contiguous();
 }
 
 at::Tensor reducible(const at::Tensor& tensor, const Group& group) {

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <limits>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "tessera/comm/collectives.h"
@@ -14,8 +13,7 @@ namespace tessera {
 
 /// The engine's name for the reduction; refuses an average of integers.
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group);
-/// Where and as what the tensor travels: Gloo reads the CPU's memory alone, so that others are
-/// copied.
+/// Where and as what the tensor travels.
 at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group);
 /// The tensor as engines read it: dense, without its history. The same memory where it can be.
 at::Tensor on_wire(const at::Tensor& tensor, const Group& group);
@@ -28,9 +26,6 @@ int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name);
 /// One share per rank; refuses what cannot be cut into equal pieces.
 Sizes equal_sizes(int64_t total, const Group& group, const char* name);
 int64_t numel_of(const Sizes& shape);
-
-/// The tag of messages that are part of a collective; those of users are smaller.
-constexpr int kExchangeTag = std::numeric_limits<int>::max();
 
 /// Every rank's `mine`, one after the other, into `all`.
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine);

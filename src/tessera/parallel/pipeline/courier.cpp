@@ -6,7 +6,6 @@ namespace {
 
 constexpr size_t kMostSends = 16;
 constexpr int64_t kParts = kMostTensors + 1;  // The header is part 0.
-constexpr int64_t kLargestTag = (int64_t{1} << 31) - 2;
 
 bool goes_forward(const Task& message) {
   return message.type == ActionType::kSendForward || message.type == ActionType::kRecvForward;
