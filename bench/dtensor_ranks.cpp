@@ -72,7 +72,7 @@ Json measure_transfer(const LaunchInfo& launch) {
 }
 
 Json measure_overhead(const LaunchInfo& /*launch*/) {
-  const World world = World::fake({0}, kFakeRanks);
+  const World world = World::fake(GlobalRank{0}, kFakeRanks);
   const DeviceMesh mesh(world, Layout::row_major({{"tp", kFakeRanks}}));
   Json figures;
   for (const Transition& transition : kTransitions) {

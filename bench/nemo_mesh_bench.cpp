@@ -30,7 +30,7 @@ int64_t ask_helpers(const DeviceMesh& mesh) {
 // Worlds are made anew each time: in a used one the communicators exist already.
 World& fresh_world(int64_t size) {
   World::clear_current();
-  return World::make_current(World::fake({0}, size));
+  return World::make_current(World::fake(GlobalRank{0}, size));
 }
 
 void MeshesAndHelpers(benchmark::State& timing) {

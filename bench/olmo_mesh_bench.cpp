@@ -31,7 +31,7 @@ void BuildAndAskAll(benchmark::State& timing) {
   const int64_t size = timing.range(0);
   const WorldMeshConfig config = config_for(size);
   for (auto _ : timing) {
-    World::make_current(World::fake({0}, size));
+    World::make_current(World::fake(GlobalRank{0}, size));
     benchmark::DoNotOptimize(ask_all(build_world_mesh(config, "cpu")));
     World::clear_current();
   }

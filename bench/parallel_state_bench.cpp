@@ -78,7 +78,7 @@ void InitialiseAndAskAll(benchmark::State& timing) {
   const int64_t size = timing.range(0);
   const MegatronConfig config = config_for(size);
   for (auto _ : timing) {
-    World world = World::fake({0}, size);
+    World world = World::fake(GlobalRank{0}, size);
     ParallelState state(world);
     state.initialize_model_parallel(config);
     benchmark::DoNotOptimize(ask_groups(state) + ask_sizes(state) + ask_ranks(state) +

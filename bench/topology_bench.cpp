@@ -81,7 +81,7 @@ void OneGroupOfEight(benchmark::State& state) {
   const Layout& decoder = plan.layout("decoder");
   int64_t rank = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(decoder.group_of({rank}, {"tp"}));
+    benchmark::DoNotOptimize(decoder.group_of(GlobalRank{rank}, {"tp"}));
     rank = (rank + 4099) % state.range(0);
   }
 }

@@ -20,6 +20,9 @@
 #include "tessera/comm/world.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -21,9 +21,10 @@ std::string rank_table(const ScheduleView& view) {
   }
   for (int64_t rank = 0; rank < view.schedule.pp(); ++rank) {
     const RankTimes& times = view.simulation.ranks[static_cast<size_t>(rank)];
-    table.add_row({concat(rank), join(view.schedule.stages_of({rank}), " "), concat(times.busy),
-                   concat(times.bubble), share_text(times.bubble, view.simulation.makespan),
-                   concat(times.gap), concat(times.peak_activations)});
+    table.add_row({concat(rank), join(view.schedule.stages_of(GroupRank{rank}), " "),
+                   concat(times.busy), concat(times.bubble),
+                   share_text(times.bubble, view.simulation.makespan), concat(times.gap),
+                   concat(times.peak_activations)});
   }
   return table.to_string();
 }

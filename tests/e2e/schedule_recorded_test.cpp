@@ -29,10 +29,10 @@ class RecordedVerb : public testing::Test {
   void record(const Schedule& schedule, const Simulation& simulation, int64_t step) const {
     for (int64_t rank = 0; rank < schedule.pp(); ++rank) {
       PipelineRecord record{schedule.name(), schedule.shape(), step, {rank}, {}};
-      for (size_t i = 0; i < schedule.row({rank}).size(); ++i) {
+      for (size_t i = 0; i < schedule.row(GroupRank{rank}).size(); ++i) {
         const TimeSpan& span = simulation.spans[static_cast<size_t>(rank)][i];
         record.actions.push_back(
-            {schedule.row({rank})[i], {1 + span.start * kMs, 1 + span.end * kMs}});
+            {schedule.row(GroupRank{rank})[i], {1 + span.start * kMs, 1 + span.end * kMs}});
       }
       write_pipeline_record(run_.path(), record);
     }

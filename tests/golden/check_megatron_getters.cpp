@@ -16,7 +16,7 @@ namespace {
 Json as_rank(const Json& test_case, int64_t rank, const std::function<Json()>& body) {
   const MegatronArguments arguments(test_case.at("args"));
   const Surroundings surroundings(test_case.value("env", Json::object()));
-  World::make_current(World::fake({rank}, test_case.at("world")));
+  World::make_current(World::fake(GlobalRank{rank}, test_case.at("world")));
   const Json refused = answer_or_refusal([&]() -> Json {
     megatron::initialize_model_parallel(arguments.config());
     return "initialised";

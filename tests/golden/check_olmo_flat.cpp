@@ -77,7 +77,7 @@ Json answer_as_all_ranks(const Json& test_case) {
   const at::Tensor whole = counting(test_case);
   Json answer;
   for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
-    const World world = World::fake({rank}, test_case.at("world_size"));
+    const World world = World::fake(GlobalRank{rank}, test_case.at("world_size"));
     const auto mine = ShardedFlatTensor::shard(
         whole, world.group(), {.sharding_spec = spec_of(test_case), .synchronize = false});
     answer["spec"] = to_json(mine.sharding_spec());

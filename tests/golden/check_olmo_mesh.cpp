@@ -106,7 +106,7 @@ Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) 
   int64_t refusals = 0;
   for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
     const Surroundings surroundings(test_case.at("env"));
-    World::make_current(World::fake({rank}, test_case.at("world_size")));
+    World::make_current(World::fake(GlobalRank{rank}, test_case.at("world_size")));
     const Json refused = result_or_refusal([&]() -> Json {
       const DeviceMesh mesh = build();
       if (test_case.at("result").contains("sub")) add_rank(answer, test_case, mesh);

@@ -54,15 +54,15 @@ Json answer(const Json& test_case) {
   const Json texts = to_json(table, "");
   Json ranks = Json::array();
   for (int64_t rank = 0; rank < table.pp(); ++rank) {
-    const auto stages = table.stages_of({rank});
+    const auto stages = table.stages_of(GroupRank{rank});
     Json entry{{"stage_ids", stages},
                {"num_microbatches", table.microbatches()},
                {"has_first_stage", stages.front() == 0},
                {"has_last_stage", stages.back() == table.num_stages() - 1},
-               {"executed", executed_text(lowered.row({rank}))}};
+               {"executed", executed_text(lowered.row(GroupRank{rank}))}};
     if (!single) {
       entry["table"] = texts.at(static_cast<size_t>(rank));
-      entry["comms"] = comms_text(lowered.row({rank}));
+      entry["comms"] = comms_text(lowered.row(GroupRank{rank}));
     }
     ranks.push_back(std::move(entry));
   }

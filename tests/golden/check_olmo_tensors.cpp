@@ -50,7 +50,7 @@ Json boxes_of(const Json& test_case) {
     }
     per_rank.push_back(to_json(compute_local_shape_and_global_offset(
         test_case.at("global_shape").get<Shape>(), test_case.at("mesh_shape").get<Shape>(),
-        mesh.coordinate({rank}), placements)));
+        mesh.coordinate(GlobalRank{rank}), placements)));
   }
   return per_rank;
 }

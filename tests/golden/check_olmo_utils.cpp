@@ -29,7 +29,8 @@ Json answer(const std::function<Json()>& body) {
 Outcome check_env(const Json& test_case) {
   const Surroundings surroundings(test_case.at("env"));
   if (test_case.at("distributed")) {
-    World::make_current(World::fake({test_case.at("rank")}, test_case.at("world_size")));
+    World::make_current(
+        World::fake(GlobalRank{test_case.at("rank").get<int64_t>()}, test_case.at("world_size")));
   }
   Json got{{"is_distributed", olmo::is_distributed()},
            {"get_rank", olmo::get_rank()},
@@ -53,7 +54,8 @@ Outcome check_env(const Json& test_case) {
 Json initialise(const Json& test_case) {
   const Variables before = all_variables();
   if (!test_case.at("pre_initialized_backend").is_null()) {
-    World::make_current(World::fake({test_case.at("rank")}, test_case.at("world_size")));
+    World::make_current(
+        World::fake(GlobalRank{test_case.at("rank").get<int64_t>()}, test_case.at("world_size")));
   }
   olmo::init_distributed(test_case.at("backend").get<std::string>(),
                          std::chrono::seconds(test_case.at("timeout_s")),

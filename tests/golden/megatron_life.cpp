@@ -218,7 +218,7 @@ Json Life::answer(const Json& op, int64_t first) {
   const Call asked{op.size() > 1 && op[1].is_string() ? op[1].get<std::string>() : "",
                    op.size() > 2 && op[2].is_object() ? op[2] : Json::object()};
   if (kind == "init_dist") {
-    World::make_current(World::fake({op.at(1)}, op.at(2)));
+    World::make_current(World::fake(GlobalRank{op.at(1).get<int64_t>()}, op.at(2)));
     return nullptr;
   }
   if (kind == "init") return init(op.at(1));

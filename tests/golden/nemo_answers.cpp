@@ -228,7 +228,7 @@ Json nemo_answer(const Json& test_case, bool todays_moe_mesh) {
   int64_t num_refused = 0;
   for (int64_t rank = 0; rank < world; ++rank) {
     World::clear_current();
-    World::make_current(World::fake({rank}, world));
+    World::make_current(World::fake(GlobalRank{rank}, world));
     try {
       answers.add(meshes_of(input, todays_moe_mesh));
     } catch (const ConfigError&) {

@@ -26,7 +26,7 @@ TEST(Nccl, ACommunicatorReducesOnTheGpu) {
 }
 
 TEST(Nccl, IsTheDefaultWhereCudaIsPresent) {
-  World world = World::connect(LaunchInfo{});
+  World world = World::connect(LaunchInfo{}, {});
   EXPECT_EQ(world.backend(), Backend::kNccl);
   EXPECT_EQ(all_reduce(at::ones({2}, at::kCUDA), world.group()).wait().sum().item<float>(), 2);
 }

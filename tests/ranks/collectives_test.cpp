@@ -71,13 +71,13 @@ void check_reductions(const Group& group, int64_t me) {
 
 void check_moves(const Group& group, int64_t me) {
   const int64_t size = group.size();
-  RANK_EXPECT(broadcast(at::empty({0, 3}, here()), {0}, group).wait().numel() == 0)
+  RANK_EXPECT(broadcast(at::empty({0, 3}, here()), GroupRank{0}, group).wait().numel() == 0)
       << "nothing to send";
   for (const at::ScalarType dtype : kDtypes) {
     for (int64_t src = 0; src < size; ++src) {
       const at::Tensor tensor = values(me, {2, 3}, dtype);
-      (void)broadcast(tensor, {src}, group).wait();
-      RANK_EXPECT(tensor.equal(values(group.global_rank({src}).value, {2, 3}, dtype)));
+      (void)broadcast(tensor, GroupRank{src}, group).wait();
+      RANK_EXPECT(tensor.equal(values(group.global_rank(GroupRank{src}).value, {2, 3}, dtype)));
     }
     std::vector<at::Tensor> all;
     for (const GlobalRank rank : group.ranks()) all.push_back(values(rank.value, {2, 3}, dtype));
@@ -85,11 +85,11 @@ void check_moves(const Group& group, int64_t me) {
       RANK_EXPECT(
           all_gather(values(me, {2, 3}, dtype), group, dim).wait().equal(at::cat(all, dim)));
     }
-    const auto gathered = gather(values(me, {2, 3}, dtype), {0}, group).wait_all();
-    RANK_EXPECT(gathered.size() == (group.rank().value == 0 ? all.size() : 0));
+    const auto gathered = gather(values(me, {2, 3}, dtype), GroupRank{0}, group).wait();
+    RANK_EXPECT(gathered.size() == (group.rank() == 0 ? all.size() : 0));
     for (size_t i = 0; i < gathered.size(); ++i) RANK_EXPECT(gathered[i].equal(all[i]));
     const at::Tensor mine = at::empty({2, 3}, here(dtype));
-    (void)scatter(mine, all, {size - 1}, group).wait();
+    (void)scatter(mine, all, GroupRank{size - 1}, group).wait();
     RANK_EXPECT(mine.equal(all[static_cast<size_t>(group.rank().value)]));
   }
 }
@@ -105,7 +105,7 @@ void check_large_gathers(const Group& group, int64_t me) {
   RANK_EXPECT(std::move(columns).wait().equal(at::cat(all, 1).t()));
   RANK_EXPECT(std::move(rows).wait().equal(at::cat(all)));
   const std::vector<at::Tensor> uneven =
-      all_gather_uneven(mine.narrow(0, 0, 200 - group.rank().value), group).wait_all();
+      all_gather_uneven(mine.narrow(0, 0, 200 - group.rank().value), group).wait();
   for (size_t i = 0; i < all.size(); ++i) {
     RANK_EXPECT(uneven[i].equal(all[i].narrow(0, 0, 200 - static_cast<int64_t>(i))));
   }
@@ -114,7 +114,7 @@ void check_large_gathers(const Group& group, int64_t me) {
 // Rank r of the group has r rows; rank 0 none.
 void check_uneven_gather(const Group& group) {
   const int64_t rows = group.rank().value;
-  const auto all = all_gather_uneven(at::full({rows, 2}, rows, here()), group).wait_all();
+  const auto all = all_gather_uneven(at::full({rows, 2}, rows, here()), group).wait();
   RANK_EXPECT(static_cast<int64_t>(all.size()) == group.size());
   for (int64_t r = 0; r < group.size(); ++r) {
     RANK_EXPECT(all[static_cast<size_t>(r)].equal(at::full({r, 2}, r, here())))
@@ -122,7 +122,7 @@ void check_uneven_gather(const Group& group) {
   }
   const auto shapes =
       all_gather_uneven(rows % 2 == 0 ? at::ones({}, here()) : at::ones({1, rows}, here()), group)
-          .wait_all();
+          .wait();
   for (int64_t r = 0; r < group.size(); ++r) {
     RANK_EXPECT(shapes[static_cast<size_t>(r)].dim() == (r % 2 == 0 ? 0 : 2));
   }
@@ -137,7 +137,7 @@ void check_bits(const Group& group, int64_t me) {
   const int64_t rows = group.size();
   for (const auto& [op, combine] : ops) {
     at::Tensor whole = values(group.ranks().front().value, {rows}, at::kInt);
-    for (const GlobalRank rank : group.ranks().subspan(1)) {
+    for (const GlobalRank rank : std::span(group.ranks()).subspan(1)) {
       whole = combine(whole, values(rank.value, {rows}, at::kInt));
     }
     const at::Tensor mine = reduce_scatter(values(me, {rows}, at::kInt), group, op).wait();
@@ -206,23 +206,23 @@ void check_p2p(const Group& group) {
   const GroupRank previous{(me + group.size() - 1) % group.size()};
   at::Tensor out = at::full({4}, me, here(at::kShort));
   at::Tensor in = at::zeros({4}, here(at::kShort));
-  const std::vector<P2p> batch{{P2p::Kind::kRecv, &in, previous}, {P2p::Kind::kSend, &out, next}};
-  (void)batch_send_recv(batch, group).wait_all();
+  const std::vector<P2p> batch{{P2p::Kind::kRecv, in, previous}, {P2p::Kind::kSend, out, next}};
+  (void)batch_send_recv(batch, group).wait();
   RANK_EXPECT(in.equal(at::full({4}, previous.value, here(at::kShort))));
   at::Tensor strided = at::zeros({2, 3}, here()).t();
-  if (me == 0) (void)send(at::ones({3, 2}, here()), {1}, group, 7).wait();
-  if (me == 1) (void)recv(strided, {0}, group, 7).wait();
+  if (me == 0) (void)send(at::ones({3, 2}, here()), GroupRank{1}, group, 7).wait();
+  if (me == 1) (void)recv(strided, GroupRank{0}, group, 7).wait();
   RANK_EXPECT(strided.equal(me == 1 ? at::ones({3, 2}, here()) : at::zeros({3, 2}, here())));
 }
 
 void check_coalesced(const Group& group, int64_t me) {
   const std::vector<at::Tensor> tensors{values(me, {2, 3}, at::kFloat),
                                         values(me, {5}, at::kFloat)};
-  (void)all_reduce_coalesced(tensors, group).wait_all();
+  (void)all_reduce_coalesced(tensors, group).wait();
   RANK_EXPECT(tensors[0].equal(reduced(group, {2, 3}, at::kFloat, ReduceOp::kSum)));
   RANK_EXPECT(tensors[1].equal(reduced(group, {5}, at::kFloat, ReduceOp::kSum)));
   const std::vector<at::Tensor> mixed{values(me, {2, 1}, at::kLong), values(me, {3}, at::kBool)};
-  const auto gathered = all_gather_coalesced(mixed, group).wait_all();
+  const auto gathered = all_gather_coalesced(mixed, group).wait();
   std::vector<at::Tensor> longs;
   for (const GlobalRank rank : group.ranks())
     longs.push_back(values(rank.value, {2, 1}, at::kLong));
@@ -230,7 +230,7 @@ void check_coalesced(const Group& group, int64_t me) {
   RANK_EXPECT(gathered[1].size(0) == 3 * group.size());
   const std::vector<at::Tensor> pieces{values(me, {group.size(), 2}, at::kDouble),
                                        values(me, {2 * group.size()}, at::kDouble)};
-  const auto mine = reduce_scatter_coalesced(pieces, group).wait_all();
+  const auto mine = reduce_scatter_coalesced(pieces, group).wait();
   const int64_t r = group.rank().value;
   RANK_EXPECT(mine[0].equal(
       reduced(group, {group.size(), 2}, at::kDouble, ReduceOp::kSum).narrow(0, r, 1)));
@@ -257,9 +257,45 @@ void expect_refused(Body&& body) {
   RANK_EXPECT(refused);
 }
 
+// What engines would refuse in words of their own, with the group lost, or would get wrong.
+void check_unsendable(const Group& group) {
+  const at::Tensor overlapping = at::ones({1}, here()).expand({4});
+  const at::Tensor complex = at::ones({2}, here(at::kComplexFloat));
+  for (const at::Tensor& tensor :
+       {overlapping, complex, complex.conj(), at::ones({2}, here(at::kUInt16)),
+        at::ones({2}, here()).to(at::kFloat8_e4m3fn), at::ones({2}, here()).to_sparse(),
+        at::ones({2}, at::TensorOptions(at::kMeta))}) {
+    expect_refused([&] { (void)all_reduce(tensor, group).wait(); });
+    expect_refused([&] { (void)all_reduce_coalesced({&tensor, 1}, group).wait(); });
+  }
+  expect_refused([&] { (void)broadcast(overlapping, GroupRank{0}, group).wait(); });
+  expect_refused([&] { (void)recv(overlapping, GroupRank{0}, group).wait(); });
+  const P2p nothing{P2p::Kind::kSend, at::Tensor(), GroupRank{0}};
+  expect_refused([&] { (void)batch_send_recv({&nothing, 1}, group).wait(); });
+  expect_refused([&] { (void)all_reduce(at::ones({2}, here()), group, ReduceOp::kBitOr).wait(); });
+  // To be sent is another matter: values and bits arrive.
+  const at::Tensor conjugate =
+      at::full({2}, c10::complex<float>(1, 2), here(at::kComplexFloat)).conj();
+  RANK_EXPECT(all_gather(conjugate, group).wait().equal(conjugate.repeat({group.size()})));
+  const at::Tensor wide = all_gather(overlapping, group).wait();
+  RANK_EXPECT(wide.equal(at::ones({4 * group.size()}, here())));
+}
+
+// A root by its rank in the world or in the group.
+void check_roots(const Group& group, int64_t me) {
+  for (const GlobalRank src : group.ranks()) {
+    const at::Tensor tensor = at::full({2}, me, here(at::kLong));
+    (void)broadcast(tensor, src, group).wait();
+    RANK_EXPECT(tensor.equal(at::full({2}, src.value, here(at::kLong))));
+    (void)broadcast(tensor, *group.group_rank(src), group).wait();
+    RANK_EXPECT(tensor.equal(at::full({2}, src.value, here(at::kLong))));
+  }
+  expect_refused([&] { (void)broadcast(at::ones({1}), GlobalRank{1000}, group).wait(); });
+}
+
 void check_refusals(const Group& group) {
   const at::Tensor tensor = at::ones({2}, here());
-  expect_refused([&] { (void)broadcast(tensor, {group.size()}, group).wait(); });
+  expect_refused([&] { (void)broadcast(tensor, GroupRank{group.size()}, group).wait(); });
   expect_refused([&] { (void)all_reduce(at::Tensor(), group).wait(); });
   expect_refused(
       [&] { (void)all_reduce(at::ones({2}, here(at::kInt)), group, ReduceOp::kAvg).wait(); });
@@ -270,6 +306,7 @@ void check_refusals(const Group& group) {
   }
   expect_refused([&] { (void)all_to_all(tensor, Sizes{1}, Sizes{1, 1}, group).wait(); });
   if (group.size() > 2) expect_refused([&] { (void)reduce_scatter(tensor, group).wait(); });
+  check_unsendable(group);
   // A refusal before anything was sent leaves the group usable.
   barrier(group);
 }
@@ -290,6 +327,7 @@ void check_group(const Group& group, int64_t me) {
   check_p2p(group);
   check_coalesced(group, me);
   check_overlap(group, me);
+  check_roots(group, me);
   check_refusals(group);
   check_agreement(group);
   barrier(group);
@@ -303,8 +341,8 @@ void sweep(World& world) {
   RankGroup even;
   RankGroup backwards;
   for (int64_t rank = 0; rank < world.size(); ++rank) {
-    if (rank % 2 == 0) even.push_back({rank});
-    backwards.insert(backwards.begin(), {rank});
+    if (rank % 2 == 0) even.emplace_back(rank);
+    backwards.insert(backwards.begin(), GlobalRank{rank});
   }
   const Group evens = world.group(even, {.name = "even"});
   RANK_EXPECT(evens.is_member() == (me % 2 == 0));
@@ -312,6 +350,25 @@ void sweep(World& world) {
   check_group(world.group(backwards, {.lane = Lane::kReduce}), me);
 }
 
+// Whatever fails after the engine has ended is told as the engine's own failures are.
+void fail_at_the_end(World& world) {
+  const Group group = world.group(world.group().ranks(), {.name = "spoilt", .lane = Lane::kGather});
+  const at::Tensor strided = at::ones({2, 3}).t();
+  Work work = all_reduce(strided, group);
+  strided.resize_({1});
+  std::string message;
+  try {
+    (void)std::move(work).wait();
+  } catch (const CommError& error) {
+    message = error.what();
+  }
+  RANK_EXPECT(message.find("all_reduce #1 of group spoilt failed on this rank") == 0) << message;
+  barrier(world.group());
+}
+
+TEST(Collectives, FailuresAtTheEndAreCommErrors) {
+  run_ranks(2, fail_at_the_end);
+}
 TEST(Collectives, World1) {
   run_ranks(1, sweep);
 }

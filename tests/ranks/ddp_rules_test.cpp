@@ -16,6 +16,9 @@
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 using testkit::deferred_loss;

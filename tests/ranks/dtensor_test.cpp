@@ -13,6 +13,9 @@
 #include "tests/testkit/throws.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 using testkit::here;

@@ -73,7 +73,7 @@ void say(const std::string& text) {
 
 void play(const std::string& scene, World& world) {
   const Group all = world.group();
-  const Group dp = world.group({{0}, {1}, {2}, {3}}, {.name = "dp", .lane = Lane::kReduce});
+  const Group dp = world.group(to_ranks({0, 1, 2, 3}), {.name = "dp", .lane = Lane::kReduce});
   const bool victim = variable("TESSERA_TEST_VICTIM") == std::to_string(world.rank().value);
   barrier(all);
   barrier(dp);

@@ -48,17 +48,21 @@ const std::vector<Case> kCases{
      },
      expected("all_reduce #1 (Float [2], sum)", "all_reduce #1 (Float [2], max)")},
     {"reduce to other ranks",
-     [](const Group& group, bool odd) { reduce(floats({2}), {odd ? 1 : 0}, group).wait(); },
+     [](const Group& group, bool odd) {
+       reduce(floats({2}), GroupRank{odd ? 1 : 0}, group).wait();
+     },
      expected("reduce #1 (Float [2], sum, root 0)", "reduce #1 (Float [2], sum, root 1)")},
     {"broadcast from other ranks",
-     [](const Group& group, bool odd) { broadcast(floats({2}), {odd ? 1 : 0}, group).wait(); },
+     [](const Group& group, bool odd) {
+       broadcast(floats({2}), GroupRank{odd ? 1 : 0}, group).wait();
+     },
      expected("broadcast #1 (Float [2], root 0)", "broadcast #1 (Float [2], root 1)")},
     {"all_gather of other shapes",
      [](const Group& group, bool odd) { all_gather(floats({2, odd ? 2 : 3}), group).wait(); },
      expected("all_gather #1 (Float [2, 3], dim 0)", "all_gather #1 (Float [2, 2], dim 0)")},
     {"all_gather of other dtypes, uneven",
      [](const Group& group, bool odd) {
-       all_gather_uneven(at::ones({2}, odd ? at::kLong : at::kFloat), group).wait_all();
+       all_gather_uneven(at::ones({2}, odd ? at::kLong : at::kFloat), group).wait();
      },
      expected("all_gather #2 (Float [2])", "all_gather #2 (Long [2])")},
     {"reduce_scatter with other pieces",
@@ -79,32 +83,34 @@ const std::vector<Case> kCases{
      "the calls of the ranks of group world differ: all ranks called all_to_all #1 (Float rows of "
      "[]), but rank 2 sends 2 rows to rank 0, which expects 1"},
     {"gather to other ranks",
-     [](const Group& group, bool odd) { gather(floats({2}), {odd ? 1 : 0}, group).wait_all(); },
+     [](const Group& group, bool odd) {
+       gather(floats({2}), GroupRank{odd ? 1 : 0}, group).wait();
+     },
      expected("gather #1 (Float [2], root 0)", "gather #1 (Float [2], root 1)")},
     {"scatter of other shapes",
      [](const Group& group, bool odd) {
        const std::vector<at::Tensor> pieces(3, floats({2}));
-       scatter(floats({odd ? 3 : 2}), pieces, {0}, group).wait();
+       scatter(floats({odd ? 3 : 2}), pieces, GroupRank{0}, group).wait();
      },
      expected("scatter #1 (Float [2], root 0)", "scatter #1 (Float [3], root 0)")},
     {"all_reduce_coalesced of other lists",
      [](const Group& group, bool odd) {
        const std::vector<at::Tensor> tensors(odd ? 1 : 2, floats({2}));
-       all_reduce_coalesced(tensors, group).wait_all();
+       all_reduce_coalesced(tensors, group).wait();
      },
      expected("all_reduce_coalesced #1 (Float [2], Float [2], sum)",
               "all_reduce_coalesced #1 (Float [2], sum)")},
     {"all_gather_coalesced of other shapes",
      [](const Group& group, bool odd) {
        const std::vector<at::Tensor> tensors{floats({odd ? 1 : 2})};
-       all_gather_coalesced(tensors, group).wait_all();
+       all_gather_coalesced(tensors, group).wait();
      },
      expected("all_gather_coalesced #1 (Float [2], dim 0)",
               "all_gather_coalesced #1 (Float [1], dim 0)")},
     {"reduce_scatter_coalesced by other reductions",
      [](const Group& group, bool odd) {
        const std::vector<at::Tensor> tensors{floats({3})};
-       reduce_scatter_coalesced(tensors, group, odd ? ReduceOp::kMin : ReduceOp::kSum).wait_all();
+       reduce_scatter_coalesced(tensors, group, odd ? ReduceOp::kMin : ReduceOp::kSum).wait();
      },
      expected("reduce_scatter_coalesced #1 (Float [3], sum)",
               "reduce_scatter_coalesced #1 (Float [3], min)")},
@@ -168,8 +174,8 @@ TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
       const std::string said = message_of([&] {
         at::Tensor tensor = at::zeros({rank == 0 ? 1 << 20 : 2});
         if (rank == late) std::this_thread::sleep_for(std::chrono::seconds(1));
-        if (rank == 0) send(tensor, {1}, group).wait();
-        if (rank == 1) recv(tensor, {0}, group).wait();
+        if (rank == 0) send(tensor, GroupRank{1}, group).wait();
+        if (rank == 1) recv(tensor, GroupRank{0}, group).wait();
       });
       RANK_EXPECT(said.find("the ends of a message in group world differ: rank 0 sends Float "
                             "[1048576], but rank 1 expects Float [2]") != std::string::npos)
@@ -186,7 +192,7 @@ TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
     const Group group = world.group();
     const int64_t rank = world.rank().value;
     RANK_EXPECT(all_reduce(at::full({2}, rank), group).wait()[1].item<int64_t>() == 3);
-    RANK_EXPECT(all_gather_uneven(at::ones({rank}), group).wait_all().size() == 3U);
+    RANK_EXPECT(all_gather_uneven(at::ones({rank}), group).wait().size() == 3U);
     const Sizes send_rows{rank + 1, rank + 1, rank + 1};
     const at::Tensor rows = at::ones({3 * (rank + 1), 2});
     RANK_EXPECT(all_to_all(rows, send_rows, {1, 2, 3}, group).wait().size(0) == 6);
@@ -194,9 +200,9 @@ TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
     at::Tensor other = at::zeros({4}, at::kLong);
     const GroupRank next{(rank + 1) % 3};
     const GroupRank previous{(rank + 2) % 3};
-    const std::vector<P2p> ring{{P2p::Kind::kSend, &mine, next},
-                                {P2p::Kind::kRecv, &other, previous}};
-    (void)batch_send_recv(ring, group).wait_all();
+    const std::vector<P2p> ring{{P2p::Kind::kSend, mine, next},
+                                {P2p::Kind::kRecv, other, previous}};
+    (void)batch_send_recv(ring, group).wait();
     RANK_EXPECT(other[3].item<int64_t>() == previous.value);
     // Started before anybody sends, waited for afterwards.
     Work work = recv(other, previous, group);

@@ -16,6 +16,9 @@
 #include "tests/testkit/ranks.h"
 
 namespace tessera::megatron {
+
+using namespace comm::detail;
+
 namespace {
 
 using testkit::contains;
@@ -476,7 +479,7 @@ TEST(ParallelStateRanks, TimeOutsOfOneGroupAndOfAll) {
       for (const Group& group : parallel_state().groups()) {
         RANK_EXPECT(group.timeout() == std::chrono::seconds(40)) << group.name();
       }
-      RANK_EXPECT(world.group({{0}, {1}}, {}).timeout() == std::chrono::seconds(40));
+      RANK_EXPECT(world.group(to_ranks({0, 1}), {}).timeout() == std::chrono::seconds(40));
       update_pg_timeout(std::chrono::milliseconds(300), tensor);
       RANK_EXPECT(get_pipeline_model_parallel_group().timeout() == std::chrono::seconds(40));
       std::string message;  // The odd rank of each pair does not come.

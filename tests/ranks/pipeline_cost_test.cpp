@@ -148,7 +148,7 @@ Measured measure(World& world, const std::vector<RecordedAction>& actions) {
 Measured measured_step(World& world, const Schedule& schedule) {
   const at::Tensor weight = at::ones({}).requires_grad_();
   std::vector<Stage> stages;
-  for (const int64_t index : schedule.stages_of({world.rank().value})) {
+  for (const int64_t index : schedule.stages_of(GroupRank{world.rank().value})) {
     stages.push_back(slow_stage(index, weight));
   }
   Pipeline pipeline(stages, schedule, world.group(),
@@ -199,7 +199,7 @@ TEST(PipelineCosts, ARecordIsTheRanksRow) {
       RANK_EXPECT(now <= recorded.time.start && recorded.time.start <= recorded.time.end);
       now = recorded.time.end;
     }
-    RANK_EXPECT(row == schedule.without_idle().row({world.rank().value}));
+    RANK_EXPECT(row == schedule.without_idle().row(GroupRank{world.rank().value}));
     std::vector<PipelineRecord> all;
     for (const std::string& text : all_gather_object(to_json(*record), world.group())) {
       all.push_back(parse_pipeline_record(text, "a rank"));

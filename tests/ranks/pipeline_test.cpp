@@ -227,7 +227,7 @@ TEST(PipelineRanks, HooksAreCalledWhereTheTableSaysSo) {
     pipeline.step({.inputs = {inputs_of(8)}, .target = targets_of(8)});
     std::vector<std::string> wanted;
     std::map<int32_t, int> backwards;
-    for (const Action& action : pipeline.schedule().row({world.rank().value})) {
+    for (const Action& action : pipeline.schedule().row(GroupRank{world.rank().value})) {
       for (const Task& task : action.tasks()) {
         if (!has_microbatch(task.type)) wanted.push_back(to_string(task));
         if (frees_activation(task.type) && ++backwards[task.stage] == 4) {

@@ -97,7 +97,7 @@ void check_training(World& world, ScheduleKind kind, at::ScalarType dtype,
                     const MakeOptimizer& make_optimizer, const Tolerances& tolerances) {
   const int64_t pp = world.size();
   const Schedule schedule = make_schedule({.kind = kind, .pp = pp, .microbatches = 2 * pp}, {});
-  const auto mine = schedule.stages_of({world.rank().value});
+  const auto mine = schedule.stages_of(GroupRank{world.rank().value});
   const Trained wanted = train_alone(schedule.num_stages(), mine, dtype, make_optimizer);
   const Trained found = train_on_ranks(world, schedule, dtype, make_optimizer);
   RANK_EXPECT(wanted.losses.front() > 1.1 * wanted.losses.back()) << "nothing was learned";

@@ -16,7 +16,7 @@ struct PipelineTrial {
   PipelineTrial(const World& world, const Schedule& schedule)
       : parts(make_parts(schedule.num_stages())),
         reference(make_parts(schedule.num_stages())),
-        mine(schedule.stages_of({world.rank().value})),
+        mine(schedule.stages_of(GroupRank{world.rank().value})),
         pipeline(stages_of(parts, schedule, {world.rank().value}), schedule, world.group(),
                  {.loss = loss_of_stage, .device = testkit::device()}) {}
 

@@ -15,6 +15,9 @@
 #include "tests/testkit/throws.h"
 
 namespace tessera {
+
+using namespace tensor::detail;
+
 namespace {
 
 using testkit::here;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <thread>
 
 #include "tessera/base/error.h"
@@ -22,15 +23,15 @@ using testkit::sum_of_ranks;
 
 TEST(World, GroupsKnowTheirRanks) {
   run_ranks(3, [](World& world) {
-    const Group pair = world.group({{2}, {0}}, {.name = "pair"});
+    const Group pair = world.group(to_ranks({2, 0}), {.name = "pair"});
     RANK_EXPECT(pair.size() == 2);
-    RANK_EXPECT(pair.global_rank({0}) == GlobalRank{2});
-    RANK_EXPECT(pair.group_rank({0}) == GroupRank{1});
-    RANK_EXPECT(!pair.group_rank({1}).has_value());
+    RANK_EXPECT(pair.global_rank(GroupRank{0}) == GlobalRank{2});
+    RANK_EXPECT(pair.group_rank(GlobalRank{0}) == GroupRank{1});
+    RANK_EXPECT(!pair.group_rank(GlobalRank{1}).has_value());
     RANK_EXPECT(pair.is_member() == (world.rank().value != 1));
-    RANK_EXPECT(pair == world.group({{2}, {0}}, {.name = "another name"}));
-    RANK_EXPECT(!(pair == world.group({{2}, {0}}, {.lane = Lane::kGather})));
-    RANK_EXPECT(!(pair == world.group({{0}, {2}})));
+    RANK_EXPECT(pair == world.group(to_ranks({2, 0}), {.name = "another name"}));
+    RANK_EXPECT(!(pair == world.group(to_ranks({2, 0}), {.lane = Lane::kGather})));
+    RANK_EXPECT(!(pair == world.group(to_ranks({0, 2}))));
     RANK_EXPECT(!pair.is_member() || reduced_rank(world, pair) == 2);
   });
 }
@@ -46,9 +47,9 @@ TEST(World, RefusesBadGroups) {
       return false;
     };
     RANK_EXPECT(refused({}));
-    RANK_EXPECT(refused({{0}, {0}}));
-    RANK_EXPECT(refused({{0}, {2}}));
-    RANK_EXPECT(refused({{-1}}));
+    RANK_EXPECT(refused(to_ranks({0, 0})));
+    RANK_EXPECT(refused(to_ranks({0, 2})));
+    RANK_EXPECT(refused(to_ranks({-1})));
   });
 }
 
@@ -56,8 +57,8 @@ TEST(World, RefusesBadGroups) {
 // different ranks.
 TEST(World, LanesDoNotMix) {
   run_ranks(2, [](World& world) {
-    const Group compute = world.group({{0}, {1}}, {.lane = Lane::kCompute});
-    const Group gather = world.group({{0}, {1}}, {.lane = Lane::kGather});
+    const Group compute = world.group(to_ranks({0, 1}), {.lane = Lane::kCompute});
+    const Group gather = world.group(to_ranks({0, 1}), {.lane = Lane::kGather});
     const auto work = [&](const Group& group, int64_t value) {
       bool right = true;
       for (int64_t i = 0; i < 200; ++i) {
@@ -84,19 +85,19 @@ std::vector<GroupRequest> thirty_groups() {
   std::vector<GroupRequest> requests;
   for (const int64_t stride : {1, 2, 4}) {
     for (int64_t first = 0; first < 8; ++first) {
-      if (first / stride % 2 == 0) requests.push_back({{{first}, {first + stride}}});
+      if (first / stride % 2 == 0) requests.push_back({to_ranks({first, first + stride})});
     }
   }
   for (int64_t first = 0; first < 8; first += 4) {
-    requests.push_back({{{first}, {first + 1}, {first + 2}, {first + 3}}});
-    requests.push_back({{{first / 4}, {first / 4 + 2}, {first / 4 + 4}, {first / 4 + 6}}});
+    requests.push_back({to_ranks({first, first + 1, first + 2, first + 3})});
+    requests.push_back({to_ranks({first / 4, first / 4 + 2, first / 4 + 4, first / 4 + 6})});
   }
   for (int64_t rank = 0; rank < 8; rank += 2) {
-    requests.push_back({{{rank}, {rank + 1}}, {.lane = Lane::kReduce}});
-    requests.push_back({{{rank}}, {}});
+    requests.push_back({to_ranks({rank, rank + 1}), {.lane = Lane::kReduce}});
+    requests.push_back({to_ranks({rank}), {}});
   }
   for (int64_t i = 0; i < 6; ++i)
-    requests.push_back({{{7}, {0}, {3}}, {.lane = static_cast<Lane>(i % 5)}});
+    requests.push_back({to_ranks({7, 0, 3}), {.lane = static_cast<Lane>(i % 5)}});
   return requests;
 }
 
@@ -139,7 +140,7 @@ TEST(World, CloseAndConnectAgainFiftyTimes) {
 
 TEST(World, ADroppedWorkPoisonsTheGroupAndSaysSo) {
   run_ranks(2, [](World& world) {
-    const Group group = world.group({{0}, {1}}, {.name = "dropped", .lane = Lane::kP2p});
+    const Group group = world.group(to_ranks({0, 1}), {.name = "dropped", .lane = Lane::kP2p});
     { const Work dropped = all_reduce(at::ones({1}), group); }
     std::string message;
     try {
@@ -155,7 +156,7 @@ TEST(World, ADroppedWorkPoisonsTheGroupAndSaysSo) {
 
 TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
   run_ranks(2, [](World& world) {
-    const Group group = world.group({{0}, {1}}, {.name = "slow", .lane = Lane::kControl});
+    const Group group = world.group(to_ranks({0, 1}), {.name = "slow", .lane = Lane::kControl});
     barrier(group);
     group.set_timeout(std::chrono::milliseconds(300));
     std::string message;
@@ -193,16 +194,56 @@ TEST(World, OfOneOpensNoSocket) {
   EXPECT_TRUE(testkit::tcp_sockets().empty());
 }
 
+TEST(World, OptionsMayBeEmptyBraces) {
+  World world = World::connect({});
+  EXPECT_EQ(world.size(), 1);
+  EXPECT_EQ(world.group().device().type(), world.device().type());
+}
+
+TEST(World, MovedFromOnesSaySo) {
+  World world = World::fake(GlobalRank{0}, 2);
+  const World other = std::move(world);
+  // NOLINTBEGIN(bugprone-use-after-move): what is tested.
+  EXPECT_THROW((void)world.rank(), StateError);
+  EXPECT_THROW((void)world.size(), StateError);
+  EXPECT_THROW((void)world.launch(), StateError);
+  EXPECT_THROW((void)world.device(), StateError);
+  EXPECT_THROW((void)world.group(), StateError);
+  EXPECT_THROW((void)world.group(to_ranks({0})), StateError);
+  EXPECT_THROW((void)world.make_groups({}), StateError);
+  EXPECT_THROW(world.set_timeout(std::chrono::seconds(1)), StateError);
+  EXPECT_THROW((void)world.attached<std::shared_ptr<int>>(), StateError);
+  world.close();
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_EQ(other.size(), 2);
+}
+
+TEST(World, RanksOfATemporaryGroupLive) {
+  const World world = World::fake(GlobalRank{0}, 4);
+  int64_t sum = 0;
+  for (const GlobalRank rank : world.group(to_ranks({1, 3})).ranks()) sum += rank.value;
+  EXPECT_EQ(sum, 4);
+  EXPECT_EQ(to_integers(world.group(to_ranks({3, 1})).ranks()), (std::vector<int64_t>{3, 1}));
+  static_assert(!std::is_reference_v<decltype(std::declval<Group>().ranks())>);
+  static_assert(!std::is_reference_v<decltype(std::declval<Group>().name())>);
+}
+
+TEST(World, GroupsPrintTheirNameAndRanks) {
+  std::ostringstream text;
+  text << World::fake(GlobalRank{0}, 4).group(to_ranks({1, 3}), {.name = "odd"});
+  EXPECT_EQ(text.str(), "odd: 1 3");
+}
+
 TEST(World, FakeOnesHaveTheRightShapes) {
-  World world = World::fake({3}, 8);
+  World world = World::fake(GlobalRank{3}, 8);
   const Group group = world.group();
   EXPECT_EQ(group.rank(), GroupRank{3});
   EXPECT_EQ(all_gather(at::ones({2, 3}), group, 1).wait().sizes(), (std::vector<int64_t>{2, 24}));
   EXPECT_EQ(reduce_scatter(at::ones({16, 3}), group).wait().sizes(), (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(all_reduce(at::ones({5}), group).wait().numel(), 5);
-  EXPECT_EQ(gather(at::ones({5}), {3}, group).wait_all().size(), 8U);
+  EXPECT_EQ(gather(at::ones({5}), GroupRank{3}, group).wait().size(), 8U);
   barrier(group);
-  EXPECT_THROW(World::fake({8}, 8), ConfigError);
+  EXPECT_THROW(World::fake(GlobalRank{8}, 8), ConfigError);
   world.close();
 }
 

@@ -19,7 +19,7 @@ class FlightRun {
 
   explicit FlightRun(int64_t world) {
     for (int64_t rank = 0; rank < world; ++rank) {
-      dumps_.push_back({.rank = {rank},
+      dumps_.push_back({.rank = GlobalRank{rank},
                         .world_size = world,
                         .host = concat("node-", rank / 2),
                         .pid = 1000 + rank,

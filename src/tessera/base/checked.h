@@ -4,7 +4,9 @@
 #include <span>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// a·b; ConfigError naming `what` when it leaves int64.
 int64_t checked_multiply(int64_t a, int64_t b, std::string_view what);
@@ -19,4 +21,4 @@ int64_t checked_product(std::span<const int64_t> factors, std::string_view what)
 /// else.
 int64_t checked_integer(std::string_view text, std::string_view what);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

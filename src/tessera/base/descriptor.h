@@ -4,7 +4,9 @@
 #include <string_view>
 #include <utility>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A file descriptor that is closed when its owner ends.
 class Descriptor {
@@ -43,4 +45,4 @@ struct Pipe {
 /// Both ends close in programs that this one starts; the reader never blocks.
 Pipe make_pipe();
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

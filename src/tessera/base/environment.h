@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The value of a variable; nothing where it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
@@ -12,4 +14,4 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 /// The variables of this process.
 Environment process_environment();
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -3,7 +3,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Root of everything that Tessera throws. docs/errors.md says who is to act on which kind.
 class Error : public std::runtime_error {
@@ -47,4 +49,4 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

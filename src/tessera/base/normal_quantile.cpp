@@ -5,6 +5,9 @@
 #include "tessera/base/internal/normal_pieces.h"
 
 namespace tessera {
+
+using namespace base::detail;
+
 namespace {
 
 /// The tail that ends at -z, for z from 0 on: halves the interval until nothing lies between.

@@ -1,6 +1,8 @@
 #pragma once
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A probability with its complement, so that neither loses digits near 0.
 struct Probability {
@@ -36,4 +38,4 @@ Probability normal_cdf(double z);
 /// The parts that bounds cut the standard normal distribution into. Bounds may be infinite.
 NormalParts normal_parts(double low, double high);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

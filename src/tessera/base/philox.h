@@ -3,7 +3,9 @@
 #include <array>
 #include <cstdint>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): four
 /// random words that are a function of a counter and a key, so that any of them can be had at once.
@@ -25,4 +27,4 @@ struct RandomStream {
   uint64_t id = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -9,6 +9,9 @@
 #include "tessera/base/internal/random_kernels.h"
 
 namespace tessera {
+
+using namespace base::detail;
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -5,10 +5,11 @@
 #include <string>
 #include <variant>
 
+#include "tessera/base/export.h"
 #include "tessera/base/normal_quantile.h"
 #include "tessera/base/philox.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What random values are a function of, besides the index of an element in its whole tensor: never
 /// of the rank, the layout or the number of values asked for at once. docs/randomness.md defines
@@ -71,4 +72,4 @@ class Sampler {
   NormalParts parts_;  // Of the normal distributions.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -2,7 +2,9 @@
 
 #include <iterator>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A range that a loop walks from its end. std::views::reverse does the same, but clang 15 does not
 /// compile it against libstdc++.
@@ -23,4 +25,4 @@ Reversed<Range> reversed(Range& range) {
   return Reversed<Range>(range);
 }
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

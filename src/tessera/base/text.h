@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// All parts printed one after the other.
 template <class... Parts>
@@ -51,4 +53,4 @@ std::string without_controls(std::string text);
 /// 1048576 as "1,048,576".
 std::string with_thousands(int64_t number);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

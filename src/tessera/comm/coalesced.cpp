@@ -7,11 +7,14 @@
 
 namespace tessera {
 
-Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& group, ReduceOp op) {
+using namespace comm::detail;
+
+ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& given,
+                              ReduceOp op) {
   TSR_CHECK(!tensors.empty(), "all_reduce_coalesced got no tensors; give at least 1");
+  const Group group = carrier(tensors, given, "all_reduce_coalesced", Access::kWrite);
   Tensors flat;
   for (const at::Tensor& tensor : tensors) {
-    check_tensor(tensor, group, "all_reduce_coalesced");
     TSR_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), "all_reduce_coalesced got dtypes ",
               tensors[0].scalar_type(), " and ", tensor.scalar_type(),
               "; start one operation per dtype");
@@ -21,11 +24,12 @@ Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   if (group.size() == 1)
     return done(begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group),
                 results);
+  const auto wire_reduce = wire_op(op, tensors[0], group);
   const at::Tensor joined = at::cat(flat);
   Operation operation = begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group);
   at::Tensor wire = reducible(joined, group);
   c10d::AllreduceOptions options;
-  options.reduceOp = wire_op(op, joined, group);
+  options.reduceOp = wire_reduce;
   Tensors inputs{wire};
   operation->start([&] { return operation->engine->allreduce(inputs, options); });
   operation->finish = [results, wire, divisor = divisor_of(op, group)] {
@@ -40,13 +44,14 @@ Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   return done(std::move(operation), results);
 }
 
-Work all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& group, int64_t dim) {
+ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& given,
+                              int64_t dim) {
   TSR_CHECK(!tensors.empty(), "all_gather_coalesced got no tensors; give at least 1");
+  const Group group = carrier(tensors, given, "all_gather_coalesced", Access::kRead);
   // All tensors as one row of bytes: one message per pair of ranks.
   Tensors rows;
   std::vector<int64_t> dims;
   for (const at::Tensor& tensor : tensors) {
-    check_tensor(tensor, group, "all_gather_coalesced");
     dims.push_back(normal_dim(dim, tensor, "all_gather_coalesced"));
     rows.push_back(bytes_of(tensor.contiguous()));
   }
@@ -74,26 +79,27 @@ Work all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& grou
   return Work(std::move(operation));
 }
 
-Work reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& group,
-                              ReduceOp op) {
+ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& given,
+                                  ReduceOp op) {
   TSR_CHECK(!tensors.empty(), "reduce_scatter_coalesced got no tensors; give at least 1");
+  const Group group = carrier(tensors, given, "reduce_scatter_coalesced", Access::kRead);
   // Row r holds the pieces of rank r of all tensors.
   Tensors rows;
   for (const at::Tensor& tensor : tensors) {
-    check_tensor(tensor, group, "reduce_scatter_coalesced");
     TSR_CHECK(tensor.scalar_type() == tensors[0].scalar_type() && tensor.dim() > 0,
               "reduce_scatter_coalesced got dtypes ", tensors[0].scalar_type(), " and ",
               tensor.scalar_type(), "; start one operation per dtype, and give no scalars");
     (void)equal_sizes(tensor.size(0), group, "reduce_scatter_coalesced");
     rows.push_back(tensor.detach().reshape({group.size(), -1}));
   }
+  const auto wire_reduce = wire_op(op, tensors[0], group);
   Operation operation =
       begin({.name = "reduce_scatter_coalesced", .inputs = tensors, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
   const at::Tensor joined = at::cat(rows, 1);
   at::Tensor input = reducible(joined, group).view({-1});
   at::Tensor output = at::empty({joined.size(1)}, input.options());
-  const auto reduce = start_reduce_scatter(*operation, output, input, wire_op(op, joined, group));
+  const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   auto* const raw = operation.get();
   const Tensors originals(tensors.begin(), tensors.end());
   operation->finish = [raw, reduce, output, originals, divisor = divisor_of(op, group),

@@ -12,6 +12,9 @@
 #include "tessera/comm/world.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 int64_t sum_of(const Sizes& sizes) {
@@ -34,8 +37,7 @@ std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group)
   constexpr int64_t kMostDims = 16;
   TSR_CHECK(tensor.dim() < kMostDims, "a tensor of ", tensor.dim(),
             " dimensions is gathered; fewer than ", kMostDims, " are supported");
-  at::Tensor mine =
-      at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(group.device_type()));
+  at::Tensor mine = at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
   mine[0][0] = tensor.dim();
   for (int64_t i = 0; i < tensor.dim(); ++i) mine[0][i + 1] = tensor.size(i);
   const at::Tensor all = all_gather(mine, group).wait().cpu();
@@ -58,8 +60,8 @@ void write_back(const at::Tensor& wire, const at::Tensor& tensor, int64_t diviso
 
 }  // namespace
 
-Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op) {
-  check_tensor(tensor, group, "all_reduce");
+Work all_reduce(const at::Tensor& tensor, const Group& given, ReduceOp op) {
+  const Group group = carrier(tensor, given, "all_reduce", Access::kWrite);
   const auto wire_reduce = wire_op(op, tensor, group);
   Operation operation = begin({.name = "all_reduce", .inputs = {&tensor, 1}, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor});
@@ -74,10 +76,10 @@ Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op) {
   return done(std::move(operation), {tensor});
 }
 
-Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group, ReduceOp op) {
-  check_tensor(tensor, group, "reduce");
+Work reduce(const at::Tensor& tensor, Member root, const Group& given, ReduceOp op) {
+  const Group group = carrier(tensor, given, "reduce", Access::kWrite);
   const auto wire_reduce = wire_op(op, tensor, group);
-  const int root = root_of(dst, group);
+  const GroupRank dst = root.in(group);
   Operation operation =
       begin({.name = "reduce", .inputs = {&tensor, 1}, .op = op, .root = dst}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor});
@@ -85,7 +87,7 @@ Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group, ReduceO
   if (group.rank() != dst && wire.data_ptr() == tensor.data_ptr()) wire = wire.clone();
   c10d::ReduceOptions options;
   options.reduceOp = wire_reduce;
-  options.rootRank = root;
+  options.rootRank = static_cast<int>(dst.value);
   Tensors inputs{wire};
   operation->start([&] { return operation->engine->reduce(inputs, options); });
   if (group.rank() == dst) {
@@ -98,14 +100,14 @@ Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group, ReduceO
   return done(std::move(operation), {tensor});
 }
 
-Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group) {
-  check_tensor(tensor, group, "broadcast");
-  const int root = root_of(src, group);
+Work broadcast(const at::Tensor& tensor, Member root, const Group& given) {
+  const Group group = carrier(tensor, given, "broadcast", Access::kWrite);
+  const GroupRank src = root.in(group);
   Operation operation = begin({.name = "broadcast", .inputs = {&tensor, 1}, .root = src}, group);
   if (!operation->sends() || tensor.numel() == 0) return done(std::move(operation), {tensor});
   const at::Tensor dense = on_wire(tensor, group);
   c10d::BroadcastOptions options;
-  options.rootRank = root;
+  options.rootRank = static_cast<int>(src.value);
   Tensors inputs{bytes_of(dense)};
   operation->start([&] { return operation->engine->broadcast(inputs, options); });
   operation->finish = [tensor, dense] {
@@ -114,8 +116,8 @@ Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group) {
   return done(std::move(operation), {tensor});
 }
 
-Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
-  check_tensor(tensor, group, "all_gather");
+Work all_gather(const at::Tensor& tensor, const Group& given, int64_t dim) {
+  const Group group = carrier(tensor, given, "all_gather", Access::kRead);
   const int64_t along = normal_dim(dim, tensor, "all_gather");
   Sizes joined = tensor.sizes().vec();
   joined[static_cast<size_t>(along)] *= group.size();
@@ -136,8 +138,8 @@ Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
   return Work(std::move(operation));
 }
 
-Work all_gather_uneven(const at::Tensor& tensor, const Group& group) {
-  check_tensor(tensor, group, "all_gather");
+ListWork all_gather_uneven(const at::Tensor& tensor, const Group& given) {
+  const Group group = carrier(tensor, given, "all_gather", Access::kRead);
   if (group.size() == 1) return done(begin({.name = "all_gather"}, group), {tensor.detach()});
   const std::vector<Sizes> shapes = exchange_shapes(tensor, group);
   int64_t largest = 0;
@@ -160,9 +162,9 @@ Work all_gather_uneven(const at::Tensor& tensor, const Group& group) {
   return Work(std::move(operation));
 }
 
-Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op, int64_t dim,
+Work reduce_scatter(const at::Tensor& tensor, const Group& given, ReduceOp op, int64_t dim,
                     const std::optional<Sizes>& sizes) {
-  check_tensor(tensor, group, "reduce_scatter");
+  const Group group = carrier(tensor, given, "reduce_scatter", Access::kRead);
   const int64_t along = normal_dim(dim, tensor, "reduce_scatter");
   const auto wire_reduce = wire_op(op, tensor, group);
   const Sizes pieces = sizes ? *sizes : equal_sizes(tensor.size(along), group, "reduce_scatter");
@@ -204,16 +206,16 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op, i
   return Work(std::move(operation));
 }
 
-Work all_to_all(const at::Tensor& tensor, const Group& group) {
-  check_tensor(tensor, group, "all_to_all");
+Work all_to_all(const at::Tensor& tensor, const Group& given) {
+  const Group group = carrier(tensor, given, "all_to_all", Access::kRead);
   TSR_CHECK(tensor.dim() > 0, "all_to_all got a scalar; it exchanges rows of dimension 0");
   const Sizes shares = equal_sizes(tensor.size(0), group, "all_to_all");
   return all_to_all(tensor, shares, shares, group);
 }
 
 Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
-                const Group& group) {
-  check_tensor(tensor, group, "all_to_all");
+                const Group& given) {
+  const Group group = carrier(tensor, given, "all_to_all", Access::kRead);
   TSR_CHECK(tensor.dim() > 0, "all_to_all got a scalar; it exchanges rows of dimension 0");
   check_sizes(send, tensor.size(0), group, "all_to_all, to send");
   check_sizes(receive, sum_of(receive), group, "all_to_all, to receive");
@@ -246,9 +248,9 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
   return done(std::move(operation), {result});
 }
 
-Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
-  check_tensor(tensor, group, "gather");
-  const int root = root_of(dst, group);
+ListWork gather(const at::Tensor& tensor, Member root, const Group& given) {
+  const Group group = carrier(tensor, given, "gather", Access::kRead);
+  const GroupRank dst = root.in(group);
   Operation operation = begin({.name = "gather", .inputs = {&tensor, 1}, .root = dst}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
   const at::Tensor dense = on_wire(tensor, group);
@@ -262,21 +264,22 @@ Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
     }
   }
   c10d::GatherOptions options;
-  options.rootRank = root;
+  options.rootRank = static_cast<int>(dst.value);
   Tensors inputs{bytes_of(dense)};
   operation->start([&] { return operation->engine->gather(outputs, inputs, options); });
   operation->kept = {dense};
   return done(std::move(operation), std::move(results));
 }
 
-Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, GroupRank src,
-             const Group& group) {
-  check_tensor(tensor, group, "scatter");
-  const int root = root_of(src, group);
+Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Member root,
+             const Group& given) {
+  const Group group = carrier(tensor, given, "scatter", Access::kWrite);
+  const GroupRank src = root.in(group);
   std::vector<Tensors> inputs;
   if (group.rank() == src) {
     TSR_CHECK(static_cast<int64_t>(tensors.size()) == group.size(), "scatter got ", tensors.size(),
               " tensors in group ", group.name(), " of ", group.size(), "; give one per rank");
+    (void)carrier(tensors, given, "scatter", Access::kRead);
     inputs.emplace_back();
     for (const at::Tensor& piece : tensors) {
       TSR_CHECK(piece.sizes() == tensor.sizes() && piece.scalar_type() == tensor.scalar_type(),
@@ -292,7 +295,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Grou
   }
   const at::Tensor dense = at::empty(tensor.sizes(), wire_options(tensor, group));
   c10d::ScatterOptions options;
-  options.rootRank = root;
+  options.rootRank = static_cast<int>(src.value);
   Tensors outputs{bytes_of(dense)};
   operation->start([&] { return operation->engine->scatter(outputs, inputs, options); });
   operation->finish = [tensor, dense] { tensor.detach().copy_(dense); };
@@ -306,7 +309,7 @@ void barrier(const Group& group) {
 }
 
 void agree(bool ok, const Group& group, std::string_view what) {
-  const at::TensorOptions options = at::TensorOptions(at::kInt).device(group.device_type());
+  const at::TensorOptions options = at::TensorOptions(at::kInt).device(group.device());
   const at::Tensor failed = at::full({1}, ok ? 0 : 1, options);
   const int count = all_reduce(failed, group).wait().item<int>();
   TSR_CHECK(count == 0, what, " does not hold on ", count, " of the ", group.size(),

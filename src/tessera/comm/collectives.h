@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -8,19 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/work.h"
 #include "tessera/topology/placement.h"
 #include "tessera/topology/rank.h"
 
-namespace at {
-class Tensor;
-}
-
 /// Every function here is **collective**: all ranks of the group call it, in the same order on each
 /// lane. Each starts the operation and returns a Work; `.wait()` gives the result. Tensors of any
 /// dtype and dense layout; a tensor that does not fit raises ConfigError before anything is sent.
-namespace tessera {
+namespace tessera TSR_API {
 
 class WorldHandle;
 
@@ -30,16 +29,15 @@ using Sizes = std::vector<int64_t>;
 /// and kMin "all".
 Work all_reduce(const at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::kSum);
 /// In place on `dst`; the tensors of other ranks hold nothing useful afterwards.
-Work reduce(const at::Tensor& tensor, GroupRank dst, const Group& group,
-            ReduceOp op = ReduceOp::kSum);
+Work reduce(const at::Tensor& tensor, Member dst, const Group& group, ReduceOp op = ReduceOp::kSum);
 /// In place.
-Work broadcast(const at::Tensor& tensor, GroupRank src, const Group& group);
+Work broadcast(const at::Tensor& tensor, Member src, const Group& group);
 
 /// The tensors of all ranks joined along `dim`, in group-rank order; all have one shape.
 Work all_gather(const at::Tensor& tensor, const Group& group, int64_t dim = 0);
 /// The tensors of all ranks as a list, in group-rank order. Shapes may differ: they are exchanged
 /// first, and waited for.
-Work all_gather_uneven(const at::Tensor& tensor, const Group& group);
+ListWork all_gather_uneven(const at::Tensor& tensor, const Group& group);
 
 /// The sum (or other reduction) of all ranks' tensors, of which each rank gets its piece of
 /// dimension `dim`. Without sizes the pieces are equal; otherwise sizes[r] is the piece of group
@@ -54,10 +52,10 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
                 const Group& group);
 
 /// On `dst` the tensors of all ranks, in group-rank order; elsewhere an empty list.
-Work gather(const at::Tensor& tensor, GroupRank dst, const Group& group);
+ListWork gather(const at::Tensor& tensor, Member dst, const Group& group);
 /// Into `tensor` the one of `src`'s tensors that is for this rank; `tensors` matters on `src`
 /// alone.
-Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, GroupRank src,
+Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Member src,
              const Group& group);
 
 /// Larger ones belong to messages that are part of a collective.
@@ -65,26 +63,27 @@ constexpr int kLargestTag = std::numeric_limits<int>::max() - 1;
 
 /// To and from one rank. Operations with equal tags, from 0 to kLargestTag, match in the order in
 /// which they were started.
-Work send(const at::Tensor& tensor, GroupRank dst, const Group& group, int tag = 0);
-Work recv(const at::Tensor& tensor, GroupRank src, const Group& group, int tag = 0);
+Work send(const at::Tensor& tensor, Member dst, const Group& group, int tag = 0);
+Work recv(const at::Tensor& tensor, Member src, const Group& group, int tag = 0);
 
 /// One end of a batch of sends and receives.
 struct P2p {
   enum class Kind { kSend, kRecv };
   Kind kind;
-  at::Tensor* tensor;
-  GroupRank peer;
+  at::Tensor tensor;  // The memory that is sent, or received into.
+  Member peer;
   int tag = 0;
 };
 /// All at once, so that ranks may send to each other without waiting for each other.
-Work batch_send_recv(std::span<const P2p> operations, const Group& group);
+ListWork batch_send_recv(std::span<const P2p> operations, const Group& group);
 
 /// Many tensors in one operation.
-Work all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& group,
-                          ReduceOp op = ReduceOp::kSum);
-Work all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& group, int64_t dim = 0);
-Work reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& group,
+ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& group,
                               ReduceOp op = ReduceOp::kSum);
+ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& group,
+                              int64_t dim = 0);
+ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& group,
+                                  ReduceOp op = ReduceOp::kSum);
 
 /// Returns when every rank has come here.
 void barrier(const Group& group);
@@ -98,4 +97,4 @@ void agree(bool ok, const Group& group, std::string_view what);
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

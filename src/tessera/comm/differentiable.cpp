@@ -40,13 +40,13 @@ at::Tensor apply(const at::Tensor& tensor, const Map& forward, const Map& backwa
   return Linear::apply(tensor, forward, backward);
 }
 
-at::Tensor own_entry(const at::Tensor& pieces, GroupRank src, const Group& group) {
+at::Tensor own_entry(const at::Tensor& pieces, Member src, const Group& group) {
   const at::Tensor mine = at::empty_like(pieces[0], at::MemoryFormat::Contiguous);
   return tessera::scatter(mine, pieces.unbind(0), src, group).wait();
 }
 
-at::Tensor stacked_on(const at::Tensor& tensor, GroupRank dst, const Group& group) {
-  const std::vector<at::Tensor> all = tessera::gather(tensor, dst, group).wait_all();
+at::Tensor stacked_on(const at::Tensor& tensor, Member dst, const Group& group) {
+  const std::vector<at::Tensor> all = tessera::gather(tensor, dst, group).wait();
   if (!all.empty()) return at::stack(all);
   Sizes shape{group.size()};
   shape.insert(shape.end(), tensor.sizes().begin(), tensor.sizes().end());
@@ -92,7 +92,7 @@ at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& 
       [=](const at::Tensor& g) { return tessera::all_to_all(g, receive, send, group).wait(); });
 }
 
-at::Tensor scatter(const at::Tensor& pieces, GroupRank src, const Group& group) {
+at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group) {
   TSR_CHECK(pieces.dim() > 0 && pieces.size(0) == group.size(), "scatter got a tensor of shape ",
             pieces.sizes(), "; dimension 0 must have one entry for each of the ", group.size(),
             " ranks of group ", group.name());
@@ -101,7 +101,7 @@ at::Tensor scatter(const at::Tensor& pieces, GroupRank src, const Group& group) 
       [=](const at::Tensor& g) { return stacked_on(g, src, group); });
 }
 
-at::Tensor gather(const at::Tensor& tensor, GroupRank dst, const Group& group) {
+at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group) {
   return apply(
       tensor, [=](const at::Tensor& x) { return stacked_on(x, dst, group); },
       [=](const at::Tensor& g) { return own_entry(g, dst, group); });

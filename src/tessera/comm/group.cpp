@@ -1,11 +1,15 @@
 #include "tessera/comm/group.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "tessera/base/check.h"
+#include "tessera/base/text.h"
 #include "tessera/comm/internal/state.h"
 
 namespace tessera {
+
+using namespace comm::detail;
 
 const char* to_string(Backend backend) {
   switch (backend) {
@@ -23,13 +27,19 @@ const char* to_string(Backend backend) {
 
 Group::Group(std::shared_ptr<GroupState> state) : state_(std::move(state)) {}
 
-const std::string& Group::name() const {
+const std::string& Group::name() const& {
+  return state_->name();
+}
+std::string Group::name() && {
   return state_->name();
 }
 int64_t Group::size() const {
   return static_cast<int64_t>(state_->ranks().size());
 }
-std::span<const GlobalRank> Group::ranks() const {
+const RankGroup& Group::ranks() const& {
+  return state_->ranks();
+}
+RankGroup Group::ranks() && {
   return state_->ranks();
 }
 bool Group::is_member() const {
@@ -62,12 +72,11 @@ Lane Group::lane() const {
 Backend Group::backend() const {
   return state_->backend();
 }
-c10::DeviceType Group::device_type() const {
-  return backend() == Backend::kNccl ? c10::kCUDA : c10::kCPU;
+c10::Device Group::device() const {
+  return backend() == Backend::kNccl ? state_->world().device : c10::Device(c10::kCPU);
 }
 bool Group::takes(c10::DeviceType device) const {
-  if (backend() == Backend::kFake || device == c10::kCUDA) return true;
-  return backend() == Backend::kGloo && device == c10::kCPU;
+  return backend() == Backend::kFake || device == c10::kCPU || device == c10::kCUDA;
 }
 std::chrono::milliseconds Group::timeout() const {
   return state_->timeout();
@@ -78,6 +87,23 @@ void Group::set_timeout(std::chrono::milliseconds timeout) const {
 
 bool operator==(const Group& a, const Group& b) {
   return a.state_->key() == b.state_->key();
+}
+
+std::ostream& operator<<(std::ostream& out, const Group& group) {
+  return out << group.name() << ": " << join(group.ranks(), " ");
+}
+
+GroupRank Member::in(const Group& group) const {
+  if (const auto* rank = std::get_if<GroupRank>(&rank_)) {
+    (void)group.global_rank(*rank);  // Checks that it exists.
+    return *rank;
+  }
+  const auto rank = std::get<GlobalRank>(rank_);
+  const auto found = group.group_rank(rank);
+  TSR_CHECK(found, "global rank ", rank, " is not in group ", group.name(), " of the ranks ",
+            join(group.ranks(), " "), "; choose one of them, or say GroupRank{", rank,
+            "} for a rank in the group");
+  return *found;
 }
 
 }  // namespace tessera

@@ -1,19 +1,24 @@
 #pragma once
 
-#include <c10/core/DeviceType.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
+#include <concepts>
+#include <iosfwd>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
+#include <variant>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/options.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
-
+namespace tessera::comm::detail {
 class GroupState;
+}
+
+namespace tessera TSR_API {
 
 /// Some ranks of a world that exchange tensors: a cheap handle, equal to others of the same ranks,
 /// lane and options.
@@ -22,11 +27,13 @@ class GroupState;
 /// communicator: everything on it returns at once.
 class Group {
  public:
-  explicit Group(std::shared_ptr<GroupState> state);
+  explicit Group(std::shared_ptr<comm::detail::GroupState> state);
 
-  const std::string& name() const;
+  const std::string& name() const&;
+  std::string name() &&;  // Nothing refers to a group that is about to end.
   int64_t size() const;
-  std::span<const GlobalRank> ranks() const;
+  const RankGroup& ranks() const&;
+  RankGroup ranks() &&;
 
   bool is_member() const;
   /// This process's rank in the group; StateError where it is no member.
@@ -37,20 +44,42 @@ class Group {
 
   Lane lane() const;
   Backend backend() const;
-  /// Where its engine works: on the GPU with NCCL, otherwise on the CPU.
-  c10::DeviceType device_type() const;
-  /// Whether tensors of a device can be sent. Gloo takes those of a GPU, too, by way of the CPU: so
-  /// ranks can share one GPU, which NCCL refuses.
+  /// Where its engine works: on this process's GPU with NCCL, otherwise on the CPU.
+  c10::Device device() const;
+  /// Whether tensors of a device can be sent: those of the CPU and of CUDA devices. Gloo takes a
+  /// GPU's by way of the CPU, so that ranks can share one GPU, which NCCL refuses; an NCCL group
+  /// sends the CPU's over Gloo.
   bool takes(c10::DeviceType device) const;
   std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.
   void set_timeout(std::chrono::milliseconds timeout) const;
 
-  GroupState& state() const { return *state_; }
+  comm::detail::GroupState& state() const { return *state_; }
   friend bool operator==(const Group& a, const Group& b);
+  /// "dp: 0 2 4 6".
+  friend std::ostream& operator<<(std::ostream& out, const Group& group);
 
  private:
-  std::shared_ptr<GroupState> state_;
+  std::shared_ptr<comm::detail::GroupState> state_;
 };
 
-}  // namespace tessera
+/// A member of a group, by its rank in the group or by its rank in the world, which is what the
+/// Python of c10d counts in. A bare integer says neither, and does not compile.
+class Member {
+ public:
+  Member(GroupRank rank) : rank_(rank) {}   // NOLINT(google-explicit-constructor)
+  Member(GlobalRank rank) : rank_(rank) {}  // NOLINT(google-explicit-constructor)
+  template <std::integral Integer>
+  Member(Integer) {  // NOLINT(google-explicit-constructor)
+    static_assert(!std::integral<Integer>,
+                  "write GlobalRank{r} (what dist.broadcast(src=r) means) or GroupRank{r}");
+  }
+
+  /// Its rank in this group; ConfigError if it is not in it.
+  GroupRank in(const Group& group) const;
+
+ private:
+  std::variant<GroupRank, GlobalRank> rank_;
+};
+
+}  // namespace tessera TSR_API

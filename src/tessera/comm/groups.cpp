@@ -6,6 +6,8 @@
 
 namespace tessera {
 
+using namespace comm::detail;
+
 Group on_lane(const Group& group, Lane lane) {
   const GroupState& state = group.state();
   state.world().check_open();

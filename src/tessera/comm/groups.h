@@ -3,10 +3,11 @@
 #include <functional>
 #include <string_view>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 
 /// What can be made of, and done in, a group that exists.
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The same ranks on another lane. Local: its communicator is made when it is first used.
 Group on_lane(const Group& group, Lane lane);
@@ -15,4 +16,4 @@ Group on_lane(const Group& group, Lane lane);
 /// throw: that one its own error, the others ConfigError with `what`.
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "tessera/base/environment.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What the program that started this process told it about the job.
 struct LaunchInfo {
@@ -32,4 +33,4 @@ LaunchInfo read_launch_info(const Environment& environment);
 /// The first host of a Slurm node list: "gpu[07-09,12],x1" gives "gpu07".
 std::string first_slurm_host(const std::string& node_list);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,22 +4,23 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/topology/rank.h"
 
 /// Small objects between ranks: any type with a JSON conversion, as CBOR (JSON's binary form, which
 /// keeps every number). Never pickle: what arrives is data, nothing is run. **Collective**, and
 /// blocking. Sizes are agreed first, so they may differ.
-namespace tessera {
+namespace tessera TSR_API {
 
 using Bytes = std::vector<uint8_t>;
 
-Bytes broadcast_bytes(const Bytes& bytes, GroupRank src, const Group& group);
+Bytes broadcast_bytes(const Bytes& bytes, Member src, const Group& group);
 /// In group-rank order.
 std::vector<Bytes> all_gather_bytes(const Bytes& bytes, const Group& group);
 
 template <class T>
-T broadcast_object(const T& object, GroupRank src, const Group& group) {
+T broadcast_object(const T& object, Member src, const Group& group) {
   const Bytes mine = nlohmann::json::to_cbor(nlohmann::json(object));
   return nlohmann::json::from_cbor(broadcast_bytes(mine, src, group)).template get<T>();
 }
@@ -34,4 +35,4 @@ std::vector<T> all_gather_object(const T& object, const Group& group) {
   return objects;
 }
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,13 +4,14 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/lane.h"
 #include "tessera/plan/nccl_options.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 enum class Backend {
-  kAuto,  // NCCL where CUDA is present, otherwise Gloo.
+  kAuto,  // NCCL if every rank has a GPU of its own, otherwise Gloo.
   kGloo,
   kNccl,
   kFake,  // One process acts as one rank of many: collectives return at once with the right shapes.
@@ -40,4 +41,4 @@ struct WorldOptions {
   std::chrono::milliseconds silence = std::chrono::seconds(5);
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

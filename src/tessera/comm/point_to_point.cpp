@@ -7,34 +7,41 @@
 #include "tessera/comm/internal/wire.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
-struct Message {
-  P2p what;
-  at::Tensor tensor;
-  at::Tensor dense;  // What is sent or received.
+void write_back(const Message& message) {
+  if (message.is_send() || message.dense.data_ptr() == message.tensor.data_ptr()) return;
+  message.tensor.detach().copy_(message.dense);
+}
 
-  bool is_send() const { return what.kind == P2p::Kind::kSend; }
-  void write_back() const {
-    if (!is_send() && dense.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(dense);
-  }
-};
-
-void check_message(const P2p& message, const Group& group) {
-  check_tensor(*message.tensor, group, "send or recv");
-  (void)root_of(message.peer, group);
-  TSR_CHECK(0 <= message.tag && message.tag <= kLargestTag, "tag ", message.tag,
+Message checked(const P2p& given, const Group& group) {
+  const GroupRank peer = given.peer.in(group);
+  TSR_CHECK(0 <= given.tag && given.tag <= kLargestTag, "tag ", given.tag,
             " of a message; tags go from 0 to ", kLargestTag);
-  TSR_CHECK(message.peer != group.rank(), "rank ", message.peer, " of group ", group.name(),
+  TSR_CHECK(peer != group.rank(), "rank ", peer, " of group ", group.name(),
             " would send to itself; copy the tensor instead");
+  return {given.kind, given.tensor, peer, given.tag};
+}
+
+// The group that carries all of them; what is received is written to.
+Group carrier_of(std::span<const P2p> operations, const Group& group) {
+  Tensors tensors;
+  for (const P2p& one : operations) {
+    tensors.push_back(one.tensor);
+    if (one.kind == P2p::Kind::kRecv) (void)carrier(one.tensor, group, "recv", Access::kWrite);
+  }
+  return carrier(tensors, group, "send or recv", Access::kRead);
 }
 
 c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& message,
                                      const at::Tensor& row) {
   Tensors wire{row};
-  const int peer = static_cast<int>(message.what.peer.value);
-  return message.is_send() ? engine.send(wire, peer, message.what.tag)
-                           : engine.recv(wire, peer, message.what.tag);
+  const int peer = static_cast<int>(message.peer.value);
+  return message.is_send() ? engine.send(wire, peer, message.tag)
+                           : engine.recv(wire, peer, message.tag);
 }
 
 // NCCL starts several messages as one, so that ranks that send to each other do not wait.
@@ -49,35 +56,38 @@ void send_together(PendingOperation& operation, const std::vector<Message>& mess
     operation.start([&] { return operation.engine->endCoalescing(); });
   }
   operation.finish = [messages] {
-    for (const Message& message : messages) message.write_back();
+    for (const Message& message : messages) write_back(message);
   };
+}
+
+Work start_messages(std::span<const P2p> operations, const Group& given) {
+  const Group group = carrier_of(operations, given);
+  std::vector<Message> messages;
+  for (const P2p& one : operations) messages.push_back(checked(one, group));
+  Operation operation = begin_p2p(messages, group);
+  Tensors results;
+  for (Message& message : messages) {
+    message.dense = on_wire(message.tensor, group);
+    results.push_back(message.tensor);
+  }
+  send_together(*operation, messages);
+  return done(std::move(operation), std::move(results));
 }
 
 }  // namespace
 
-Work send(const at::Tensor& tensor, GroupRank dst, const Group& group, int tag) {
-  at::Tensor copy = tensor;
-  const P2p one{P2p::Kind::kSend, &copy, dst, tag};
-  return batch_send_recv({&one, 1}, group);
+Work send(const at::Tensor& tensor, Member dst, const Group& group, int tag) {
+  const P2p one{P2p::Kind::kSend, tensor, dst, tag};
+  return start_messages({&one, 1}, group);
 }
 
-Work recv(const at::Tensor& tensor, GroupRank src, const Group& group, int tag) {
-  at::Tensor copy = tensor;
-  const P2p one{P2p::Kind::kRecv, &copy, src, tag};
-  return batch_send_recv({&one, 1}, group);
+Work recv(const at::Tensor& tensor, Member src, const Group& group, int tag) {
+  const P2p one{P2p::Kind::kRecv, tensor, src, tag};
+  return start_messages({&one, 1}, group);
 }
 
-Work batch_send_recv(std::span<const P2p> operations, const Group& group) {
-  for (const P2p& one : operations) check_message(one, group);
-  Operation operation = begin_p2p(operations, group);
-  std::vector<Message> messages;
-  Tensors results;
-  for (const P2p& one : operations) {
-    messages.push_back({one, *one.tensor, on_wire(*one.tensor, group)});
-    results.push_back(*one.tensor);
-  }
-  send_together(*operation, messages);
-  return done(std::move(operation), std::move(results));
+ListWork batch_send_recv(std::span<const P2p> operations, const Group& group) {
+  return start_messages(operations, group);
 }
 
 }  // namespace tessera

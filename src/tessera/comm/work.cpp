@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/internal/engine_error.h"
 #include "tessera/comm/internal/operation.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 Work::Work(std::unique_ptr<PendingOperation> operation) : operation_(std::move(operation)) {}
 Work::Work(Work&&) noexcept = default;
 
@@ -21,6 +25,11 @@ bool Work::is_complete() const {
   });
 }
 
+void Work::give_up(const std::string& reason) {
+  if (operation_->communicator) operation_->communicator->poison(reason);
+  operation_.reset();
+}
+
 void Work::finish() {
   if (!operation_)
     throw StateError("wait() was called twice on one Work; the first call has the result");
@@ -30,9 +39,14 @@ void Work::finish() {
     if (operation_->finish) operation_->finish();
     operation_->move_results();
   } catch (const CommError& error) {
-    operation_->communicator->poison(error.what());
-    operation_.reset();
+    give_up(error.what());
     throw;
+  } catch (const std::exception& error) {
+    const std::string failure =
+        concat(operation_->name, " #", operation_->sequence, " of group ", operation_->group.name(),
+               " failed on this rank: ", engine_words(error));
+    give_up(failure);
+    throw CommError(failure);
   }
   operation_->tell_recorder(&Recorder::completed);
 }
@@ -43,10 +57,14 @@ at::Tensor Work::wait() && {
   return done->results.empty() ? at::Tensor() : done->results.front();
 }
 
-std::vector<at::Tensor> Work::wait_all() && {
+std::vector<at::Tensor> Work::results() && {
   finish();
   const std::unique_ptr<PendingOperation> done = std::move(operation_);
   return std::move(done->results);
+}
+
+std::vector<at::Tensor> ListWork::wait() && {
+  return std::move(work_).results();
 }
 
 }  // namespace tessera

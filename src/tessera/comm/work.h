@@ -1,15 +1,21 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "tessera/base/export.h"
 
 namespace at {
 class Tensor;
 }
 
-namespace tessera {
-
+namespace tessera::comm::detail {
 struct PendingOperation;
+}
+
+namespace tessera TSR_API {
 
 /// An operation under way. Holds its tensors until it has ended.
 ///
@@ -20,7 +26,7 @@ struct PendingOperation;
 /// The destructor never waits.
 class [[nodiscard]] Work {
  public:
-  explicit Work(std::unique_ptr<PendingOperation> operation);
+  explicit Work(std::unique_ptr<comm::detail::PendingOperation> operation);
   Work(Work&&) noexcept;
   Work& operator=(Work&&) = delete;
   ~Work();
@@ -30,12 +36,25 @@ class [[nodiscard]] Work {
   /// The result; throws CommError where the operation failed or took longer than the group's
   /// timeout.
   at::Tensor wait() &&;
-  /// The results of an operation that has several.
-  std::vector<at::Tensor> wait_all() &&;
 
  private:
+  friend class ListWork;
+  std::vector<at::Tensor> results() &&;
   void finish();
-  std::unique_ptr<PendingOperation> operation_;
+  void give_up(const std::string& reason);
+  std::unique_ptr<comm::detail::PendingOperation> operation_;
 };
 
-}  // namespace tessera
+/// The same of an operation with several results.
+class [[nodiscard]] ListWork {
+ public:
+  ListWork(Work work) : work_(std::move(work)) {}  // NOLINT(google-explicit-constructor)
+
+  bool is_complete() const { return work_.is_complete(); }
+  std::vector<at::Tensor> wait() &&;
+
+ private:
+  Work work_;
+};
+
+}  // namespace tessera TSR_API

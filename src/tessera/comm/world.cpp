@@ -1,6 +1,7 @@
 #include "tessera/comm/world.h"
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <thread>
@@ -12,6 +13,9 @@
 #include "tessera/launch/worker.h"
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 constexpr std::chrono::seconds kLastWords{5};  // How long rank 0 waits for the others to be gone.
@@ -20,7 +24,7 @@ constexpr std::chrono::milliseconds kPause{20};
 
 RankGroup everybody_in(const LaunchInfo& launch) {
   RankGroup ranks;
-  for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.push_back({rank});
+  for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.emplace_back(rank);
   return ranks;
 }
 
@@ -82,42 +86,73 @@ std::optional<World>& current_slot() {
   return slot;
 }
 
-Backend default_backend() {
-  return at::hasCUDA() ? Backend::kNccl : Backend::kGloo;
+int64_t count_gpus() {
+  return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
+}
+
+// From now on "cuda" means this GPU to the thread that connects. Nothing is allocated on it yet.
+c10::Device choose_device(const LaunchInfo& launch) {
+  const int64_t gpus = count_gpus();
+  if (gpus == 0) return c10::kCPU;
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(launch.local_rank % gpus));
+  c10::impl::VirtualGuardImpl(c10::kCUDA).uncheckedSetDevice(device);
+  return device;
+}
+
+// What kAuto means: the same on every rank, since each tells the others whether it has a GPU.
+Backend agreed_backend(const WorldState& world) {
+  const bool own_gpu = count_gpus() >= world.launch.local_world_size;
+  if (!world.store) return own_gpu ? Backend::kNccl : Backend::kGloo;
+  const std::string key = "ranks with a gpu";
+  (void)world.store->add(key, own_gpu ? 1 : 0);
+  meet_all(world, "backend", world.timeout);
+  return world.store->add(key, 0) == world.launch.world_size ? Backend::kNccl : Backend::kGloo;
 }
 
 }  // namespace
 
 WorldHandle::WorldHandle(std::shared_ptr<WorldState> state) : state_(std::move(state)) {}
 
+WorldState& WorldHandle::state() const {
+  if (!state_) throw StateError("this world was moved from; use the one that it was moved to");
+  return *state_;
+}
+
 GlobalRank WorldHandle::rank() const {
-  return {state_->launch.rank};
+  return GlobalRank{state().launch.rank};
 }
 int64_t WorldHandle::size() const {
-  return state_->launch.world_size;
+  return state().launch.world_size;
 }
-const LaunchInfo& WorldHandle::launch() const {
-  return state_->launch;
+const LaunchInfo& WorldHandle::launch() const& {
+  return state().launch;
+}
+LaunchInfo WorldHandle::launch() && {
+  return state().launch;
 }
 Backend WorldHandle::backend() const {
-  return state_->backend;
+  return state().backend;
+}
+c10::Device WorldHandle::device() const {
+  return state().device;
 }
 
 void WorldHandle::set_timeout(std::chrono::milliseconds timeout) {
   group().set_timeout(timeout);
-  state_->timeout = timeout;
+  state().timeout = timeout;
 }
 
 Group WorldHandle::group() const {
-  return group(everybody_in(state_->launch), {.name = "world"});
+  return group(everybody_in(state().launch), {.name = "world"});
 }
 
 Group WorldHandle::group(const RankGroup& ranks, const GroupOptions& options) const {
-  state_->check_open();
+  state().check_open();
   return Group(std::make_shared<GroupState>(state_, ranks, options));
 }
 
 std::vector<Group> WorldHandle::make_groups(std::span<const GroupRequest> requests) const {
+  state().check_open();
   std::vector<Group> groups;
   for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
   const auto connects = [](const Group& group) { return group.state().communicator() != nullptr; };
@@ -126,7 +161,10 @@ std::vector<Group> WorldHandle::make_groups(std::span<const GroupRequest> reques
     if (connects(group)) (void)state_->engine(group.backend());
   }
   for (const Group& group : groups) {
-    if (connects(group)) (void)group.state().connect(GroupState::StoreClient::kShared);
+    if (!connects(group)) continue;
+    (void)group.state().connect(GroupState::StoreClient::kShared);
+    const auto& twin = group.state().cpu_twin();
+    if (twin) (void)twin->connect(GroupState::StoreClient::kShared);
   }
   return groups;
 }
@@ -158,7 +196,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
-  state->backend = options.backend == Backend::kAuto ? default_backend() : options.backend;
+  state->backend = options.backend;
   state->timeout = options.timeout;
   World world(state);
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
@@ -171,6 +209,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
     state->watch = Watch::start(watch_store, launch, state->recorder, patience);
     meet_all(*state, "start", start_timeout);
   }
+  if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
+  if (options.backend != Backend::kFake) state->device = choose_device(launch);
   if (options.backend != Backend::kFake) report_healthy();
   return world;
 }
@@ -187,7 +227,7 @@ World World::fake(GlobalRank rank, int64_t size) {
 }
 
 void* World::attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make) {
-  state_->check_open();
+  state().check_open();
   return state_->attached(type, make);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -8,14 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/comm/options.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
-
+namespace tessera::comm::detail {
 class WorldState;
+}
+
+namespace tessera TSR_API {
 
 /// A group that is to be made: its ranks and how they talk.
 struct GroupRequest {
@@ -29,8 +34,12 @@ class WorldHandle {
  public:
   GlobalRank rank() const;
   int64_t size() const;
-  const LaunchInfo& launch() const;
+  const LaunchInfo& launch() const&;
+  LaunchInfo launch() &&;
   Backend backend() const;
+  /// The device that this process computes on: the GPU of its local rank, or the CPU if it sees no
+  /// GPU. Where ranks outnumber the GPUs of their host, they take turns at them.
+  c10::Device device() const;
   /// Local: changes how long this process waits in the group of all ranks, and in groups that it
   /// makes from now on.
   void set_timeout(std::chrono::milliseconds timeout);
@@ -44,8 +53,9 @@ class WorldHandle {
   std::vector<Group> make_groups(std::span<const GroupRequest> requests) const;
 
  protected:
-  explicit WorldHandle(std::shared_ptr<WorldState> state);
-  std::shared_ptr<WorldState> state_;
+  explicit WorldHandle(std::shared_ptr<comm::detail::WorldState> state);
+  comm::detail::WorldState& state() const;  // StateError once it was moved from.
+  std::shared_ptr<comm::detail::WorldState> state_;
 };
 
 /// This process's connection to the other ranks of its job: the store through which they met, and
@@ -55,7 +65,7 @@ class WorldHandle {
 class World : public WorldHandle {
  public:
   /// **Collective.** Meets the other ranks that `launch` speaks of. A world of one opens no socket.
-  static World connect(const LaunchInfo& launch, const WorldOptions& options = {});
+  static World connect(const LaunchInfo& launch, const WorldOptions& options);
   /// The same, told by the variables of this process.
   static World connect(const WorldOptions& options = {});
   /// This process acts as rank `rank` of `size`: nothing is sent, every collective returns at once
@@ -84,8 +94,8 @@ class World : public WorldHandle {
   static void clear_current();
 
  private:
-  explicit World(std::shared_ptr<WorldState> state) : WorldHandle(std::move(state)) {}
+  explicit World(std::shared_ptr<comm::detail::WorldState> state) : WorldHandle(std::move(state)) {}
   void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -8,7 +8,7 @@
 
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::draw::detail {
 namespace {
 
 // Marks must not be lost to rounding.
@@ -98,4 +98,4 @@ std::string short_number(double value) {
   return text.data();
 }
 
-}  // namespace tessera
+}  // namespace tessera::draw::detail

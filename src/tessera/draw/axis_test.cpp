@@ -5,6 +5,9 @@
 #include <cmath>
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 TEST(RoundStep, IsRoundAndNotTooSmall) {

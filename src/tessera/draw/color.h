@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 struct Rgb {
   int red = 0;
@@ -36,4 +38,4 @@ std::string in_color(std::string_view text, Rgb color, ColorMode mode);
 std::string bold(std::string_view text, ColorMode mode);
 std::string faint(std::string_view text, ColorMode mode);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,10 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 inline constexpr int64_t kLargestPage = 4096;  // Ranks; a browser stays quick and cells visible.
 
@@ -26,4 +27,4 @@ std::string page_json(const LayoutPage& page);
 /// groups, or a kind of group and sees all of them. Worlds above kLargestPage raise ConfigError.
 std::string draw_page(const LayoutPage& page);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

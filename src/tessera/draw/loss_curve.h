@@ -4,9 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct CurvePoint {
   double x = 0;
@@ -36,4 +37,4 @@ std::string draw_terminal(const LossCurve& curve, const TerminalOptions& options
 /// As a picture that follows the reader's theme, light or dark.
 std::string draw_svg(const LossCurve& curve, std::string_view title, std::string_view subtitle);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

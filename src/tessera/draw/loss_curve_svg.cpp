@@ -9,6 +9,9 @@
 #include "tessera/draw/loss_curve.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 // Pixels.

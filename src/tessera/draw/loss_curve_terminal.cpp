@@ -10,6 +10,9 @@
 #include "tessera/draw/loss_curve.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 constexpr int64_t kLeastHeight = 8;

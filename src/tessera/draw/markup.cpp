@@ -1,6 +1,6 @@
 #include "tessera/draw/internal/markup.h"
 
-namespace tessera {
+namespace tessera::draw::detail {
 
 std::string escape_xml(std::string_view text) {
   std::string escaped;
@@ -37,4 +37,4 @@ std::string escape_for_script(std::string_view json) {
   return escaped;
 }
 
-}  // namespace tessera
+}  // namespace tessera::draw::detail

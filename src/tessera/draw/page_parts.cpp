@@ -7,7 +7,7 @@
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/markup.h"
 
-namespace tessera {
+namespace tessera::draw::detail {
 namespace {
 
 // The template with its marks replaced; what is put in is not looked at again.
@@ -34,4 +34,4 @@ std::string fill_page(const PageParts& parts, std::string_view title, std::strin
                             {"SCRIPT", std::string(parts.script)}});
 }
 
-}  // namespace tessera
+}  // namespace tessera::draw::detail

@@ -4,9 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// How far a training run is.
 struct Progress {
@@ -30,4 +31,4 @@ std::string progress_text(const Progress& progress);
 /// "48 s", "12:03", "3:20:00".
 std::string clock_text(double seconds);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

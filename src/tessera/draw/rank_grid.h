@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 #include "tessera/plan/group_spec.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// One kind of group on the machine: which group each rank is in.
 struct RankPanel {
@@ -48,4 +49,4 @@ std::string draw_terminal(const RankGrid& grid, const TerminalOptions& options);
 /// The panels as a picture; each cell shows a rank, its colour the group.
 std::string draw_svg(const RankGrid& grid, std::string_view title, std::string_view subtitle);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

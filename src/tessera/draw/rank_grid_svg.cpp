@@ -6,6 +6,9 @@
 #include "tessera/draw/rank_grid.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 // Pixels.

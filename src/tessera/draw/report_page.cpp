@@ -6,6 +6,9 @@
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 using Json = nlohmann::ordered_json;

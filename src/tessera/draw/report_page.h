@@ -4,9 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/loss_curve.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// One diagram over the steps of a run.
 struct ReportChart {
@@ -50,4 +51,4 @@ std::string page_json(const ReportPage& page);
 /// values of that step in all of them.
 std::string draw_page(const ReportPage& page);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

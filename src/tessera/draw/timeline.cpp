@@ -13,6 +13,9 @@
 #include "tessera/draw/internal/axis.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 constexpr std::array kComputeTypes{ActionType::kForward, ActionType::kBackward,
@@ -113,7 +116,7 @@ Timeline::Timeline(const Schedule& schedule, const Simulation& simulation, std::
       makespan_(simulation.makespan),
       bubble_(simulation.bubble_fraction()),
       chunks_(static_cast<size_t>(schedule.num_stages())) {
-  for (int64_t rank = 0; rank < pp(); ++rank) add_row(schedule, simulation, {rank});
+  for (int64_t rank = 0; rank < pp(); ++rank) add_row(schedule, simulation, GroupRank{rank});
 }
 
 void Timeline::add_row(const Schedule& schedule, const Simulation& simulation, GroupRank rank) {

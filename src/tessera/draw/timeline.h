@@ -6,11 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Something that a rank computes, and when: F, B, I, W or an overlap.
 struct TimelineBlock {
@@ -94,4 +95,4 @@ bool has_overlaps(std::span<const Timeline> timelines);
 /// "27.3 %".
 std::string percent(double share);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,6 +6,9 @@
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -47,7 +50,8 @@ Json rank_json(const Timeline& timeline, GroupRank rank) {
 
 Json timeline_json(const Timeline& timeline) {
   Json ranks = Json::array();
-  for (int64_t rank = 0; rank < timeline.pp(); ++rank) ranks.push_back(rank_json(timeline, {rank}));
+  for (int64_t rank = 0; rank < timeline.pp(); ++rank)
+    ranks.push_back(rank_json(timeline, GroupRank{rank}));
   return {{"name", timeline.name()},
           {"shape", timeline.shape_text()},
           {"result", timeline.result_text()},

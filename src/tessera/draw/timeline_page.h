@@ -4,9 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/timeline.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The timelines as a page that stands alone: one time axis to zoom and pan, each block with what
 /// it waits for and who waits for it, live activations below.
@@ -16,4 +17,4 @@ std::string draw_page(std::span<const Timeline> timelines, std::string_view titl
 /// What the page is told, as JSON.
 std::string page_json(std::span<const Timeline> timelines, std::string_view subtitle);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

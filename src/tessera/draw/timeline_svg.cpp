@@ -8,6 +8,9 @@
 #include "tessera/draw/internal/markup.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 // Pixels.
@@ -147,7 +150,7 @@ class Drawing {
     text("figure", right(), y + 20, "peak");
     const double top = y + kCaption;
     for (int64_t rank = 0; rank < timeline.pp(); ++rank) {
-      draw_rank(timeline, {rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
+      draw_rank(timeline, GroupRank{rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
     }
     draw_ruler(top + static_cast<double>(timeline.pp()) * (kRow + kRowGap));
   }

@@ -72,7 +72,7 @@ class Drawing {
   std::string draw() {
     for (const Timeline& timeline : timelines_) {
       out_ << heading(timeline, options_);
-      for (int64_t rank = 0; rank < timeline.pp(); ++rank) draw_rank(timeline, {rank});
+      for (int64_t rank = 0; rank < timeline.pp(); ++rank) draw_rank(timeline, GroupRank{rank});
       draw_ruler();
       out_ << "\n";
     }

@@ -74,7 +74,7 @@ TEST(Timeline, HasABlockForWhatComputes) {
   EXPECT_EQ(timeline.num_chunks(), 2);
   EXPECT_EQ(timeline.chunk_of({ActionType::kForward, 3, 0}), 1);
   for (const TimelineBlock& block : timeline.blocks()) EXPECT_EQ(block.time.length(), 1);
-  EXPECT_EQ(timeline.blocks_of({1}).front().action, parse_action("1F0"));
+  EXPECT_EQ(timeline.blocks_of(GroupRank{1}).front().action, parse_action("1F0"));
 }
 
 TEST(Timeline, SaysItInWords) {
@@ -274,7 +274,7 @@ TEST(TimelinePage, IsToldWhatTheTimelineSays) {
   ASSERT_EQ(schedule["blocks"].size(), timelines[0].blocks().size());
   const auto needs = timelines[0].needs();
   for (size_t i = 0; i < needs.size(); ++i) EXPECT_EQ(schedule["blocks"][i]["needs"], needs[i]);
-  EXPECT_EQ(schedule["ranks"][1]["live"].size(), timelines[0].live_of({1}).size());
+  EXPECT_EQ(schedule["ranks"][1]["live"].size(), timelines[0].live_of(GroupRank{1}).size());
 }
 
 TEST(TimelinePage, StandsAlone) {

@@ -19,7 +19,7 @@ class Writing {
 
   void write() {
     writer_.name_process(process_, concat(timeline_.name(), ": ", timeline_.shape_text()));
-    for (int64_t rank = 0; rank < timeline_.pp(); ++rank) write_rank({rank});
+    for (int64_t rank = 0; rank < timeline_.pp(); ++rank) write_rank(GroupRank{rank});
     const auto needs = timeline_.needs();
     for (size_t i = 0; i < needs.size(); ++i) {
       for (const size_t need : needs[i]) write_arrow(need, i);

@@ -3,12 +3,13 @@
 #include <ostream>
 #include <span>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/timeline.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The timelines as one trace: a process a timeline, a row a rank, arrows from each block to those
 /// that need its result, live activations as counters. A unit of time is shown as a millisecond.
 void write_timeline_trace(std::span<const Timeline> timelines, std::ostream& out);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

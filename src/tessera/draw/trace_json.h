@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A row of a process: where events are shown.
 struct TraceTrack {
@@ -69,4 +71,4 @@ struct TimeRange {
 /// sorted by their begin.
 std::vector<size_t> assign_rows(std::span<const TimeRange> ranges);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

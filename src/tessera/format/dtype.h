@@ -5,7 +5,9 @@
 #include <span>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The element types of safetensors, which are those of all our formats.
 enum class DType {
@@ -41,4 +43,4 @@ int64_t bits_of(DType dtype);
 /// elements that share bytes do not fill the last one.
 std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -188,7 +188,7 @@ FlightAnalysis analyse_flight(std::span<const FlightDump> dumps) {
     analysis.ranks.push_back({rank, dump->host, dump->reason, place_of(*dump)});
   }
   for (int64_t rank = 0; rank < analysis.world_size; ++rank) {
-    if (!by_rank.contains({rank})) analysis.missing.push_back({rank});
+    if (!by_rank.contains(GlobalRank{rank})) analysis.missing.push_back(GlobalRank{rank});
   }
   const std::vector<FlightMeeting> meetings = flight_meetings(dumps);
   explain(first_waits(meetings, by_rank), analysis);

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/flight_dump.h"
 
 /// What the dumps of a run's ranks say together: who is where, who waits for whom, who did
 /// something else. Times are differences on one host's clock; clocks are never compared.
-namespace tessera {
+namespace tessera TSR_API {
 
 /// An operation as people speak of it.
 struct FlightOperation {
@@ -79,4 +80,4 @@ void check_one_run(std::span<const FlightDump> dumps, std::span<const std::strin
 /// `dumps` are of one run, in any order, at most one of each rank.
 FlightAnalysis analyse_flight(std::span<const FlightDump> dumps);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

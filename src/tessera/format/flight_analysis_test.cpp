@@ -198,7 +198,7 @@ TEST(FlightAnalysis, DumpsThatDoNotBelongTogether) {
             "a and b are of different attempts, restart 0 and 1; give the dumps of one attempt");
   EXPECT_EQ(refusal([](FlightDump& dump) { dump.world_size = 4; }),
             "a and b are of different worlds, of 2 and 4 ranks; give the dumps of one job");
-  EXPECT_EQ(refusal([](FlightDump& dump) { dump.rank = {0}; }),
+  EXPECT_EQ(refusal([](FlightDump& dump) { dump.rank = GlobalRank{0}; }),
             "a and b are both of rank 0; give one dump a rank");
 }
 
@@ -207,8 +207,8 @@ TEST(FlightMeeting, NamesThatSayNoRanksMeetNobody) {
   const auto message = [&](const std::string& name) {
     return message_of(group, {.profiling_name = name, .is_p2p = true});
   };
-  EXPECT_EQ(message("gloo:send 0->1"), (FlightMessage{{0}, {1}}));
-  EXPECT_EQ(message("nccl:recv 0<-1"), (FlightMessage{{1}, {0}}));
+  EXPECT_EQ(message("gloo:send 0->1"), (FlightMessage{GroupRank{0}, GroupRank{1}}));
+  EXPECT_EQ(message("nccl:recv 0<-1"), (FlightMessage{GroupRank{1}, GroupRank{0}}));
   for (const char* name : {"gloo:send 0->2", "gloo:send -1->0", "gloo:send 0<-1", "gloo:send",
                            "gloo:recv 0->1", "gloo:send 0->", "gloo:all_reduce", ""}) {
     EXPECT_FALSE(message(name).has_value()) << name;

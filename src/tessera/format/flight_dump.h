@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/rank.h"
 
 /// The last operations of one rank, as a value and as JSON. The names in the JSON are those of
 /// PyTorch's flight recorder, to which the fields that make a dump self-describing are added.
 /// docs/flight-recorder.md has the format.
-namespace tessera {
+namespace tessera TSR_API {
 
 enum class FlightState {
   kScheduled,  // The program asked for it.
@@ -107,4 +108,4 @@ inline constexpr size_t kLargestFlightDump = size_t{64} << 20;
 /// no input, however hostile, does worse.
 FlightDump parse_flight_dump(std::string_view text, std::string_view origin);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

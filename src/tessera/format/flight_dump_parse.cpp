@@ -8,6 +8,9 @@
 #include "tessera/format/internal/json_field.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 using Field = JsonField;
@@ -142,7 +145,7 @@ FlightDump parse_flight_dump(std::string_view text, std::string_view origin) {
   FlightDump dump{.version = root.at("version").text()};
   if (!dump.version.starts_with("2.")) root.at("version").refuse("\"2.10\" or another of \"2.\"");
   dump.world_size = root.at("world_size").integer(1, kLargestWorld);
-  dump.rank = {root.at("rank").integer(0, dump.world_size - 1)};
+  dump.rank = GlobalRank{root.at("rank").integer(0, dump.world_size - 1)};
   dump.host = root.at("host").text();
   dump.pid = root.at("pid").integer(0);
   dump.job = root.at("job").text();

@@ -14,7 +14,8 @@ namespace {
 using nlohmann::json;
 
 FlightDump example() {
-  FlightDump dump{.rank = {1}, .world_size = 4, .host = "node-a", .pid = 4711, .job = "job-7"};
+  FlightDump dump{
+      .rank = GlobalRank{1}, .world_size = 4, .host = "node-a", .pid = 4711, .job = "job-7"};
   dump.restart = 2;
   dump.reason = "error: all_reduce #17";
   dump.created_ns = 1'700'000'031'000'000'000;

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/flight_dump.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The group of an entry; `dump` has it.
 const FlightGroup& group_of(const FlightDump& dump, const FlightEntry& entry);
@@ -52,4 +53,4 @@ struct FlightMeeting {
 /// members, follow each other by number.
 std::vector<FlightMeeting> flight_meetings(std::span<const FlightDump> dumps);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

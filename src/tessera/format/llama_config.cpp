@@ -8,6 +8,9 @@
 #include "tessera/format/internal/json_field.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;  // Products of two sizes stay below 2^63.

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// How Llama 3.1 and later stretch the rotary embedding to longer texts.
 struct Llama3RopeScaling {
@@ -51,4 +53,4 @@ LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 /// "float32".
 std::string to_json(const LlamaConfig& config, std::string_view dtype);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,9 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Shapes that have a name: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and
 /// "llama3-70b". ConfigError with the nearest name for others.
@@ -15,4 +16,4 @@ LlamaConfig llama_preset(std::string_view name);
 /// Every name that llama_preset takes.
 std::vector<std::string> llama_preset_names();
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

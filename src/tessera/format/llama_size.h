@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
+#include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The elements of all parameters of a Llama; a tied head is counted once.
 int64_t parameter_count(const LlamaConfig& config);
@@ -15,4 +16,4 @@ int64_t parameter_count(const LlamaConfig& config);
 /// half of it, as is usual; norms, activations and the look-up of embeddings do not count.
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A file whose bytes are read where they lie: nothing is copied, and what is not looked at is not
 /// read. The file must not shrink meanwhile.
@@ -31,4 +32,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

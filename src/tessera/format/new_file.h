@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A file that appears under its name when it is finished, whole or not at all: a reader never sees
 /// half of it, and where something fails a file of that name stays what it was.
@@ -33,4 +34,4 @@ class NewFile {
   Descriptor file_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

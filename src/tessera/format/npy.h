@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/dtype.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What the header of a NumPy .npy file says. Arrays in Fortran order, big-endian ones, and
 /// elements that are no plain numbers are refused.
@@ -24,4 +25,4 @@ struct NpyHeader {
 /// than its array.
 NpyHeader parse_npy(std::span<const std::byte> file, std::string_view origin);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -8,6 +8,9 @@
 #include "tessera/format/internal/json_field.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -94,7 +97,7 @@ PipelineRecord parse_pipeline_record(std::string_view text, std::string_view ori
   record.shape.num_stages = root.at("stages").integer(record.shape.pp, kMost);
   record.shape.microbatches = root.at("microbatches").integer(1, kMost);
   record.step = root.at("step").integer(0);
-  record.rank = {root.at("rank").integer(0, record.shape.pp - 1)};
+  record.rank = GroupRank{root.at("rank").integer(0, record.shape.pp - 1)};
   record.actions = actions_of(root);
   return record;
 }

@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 #include "tessera/topology/rank.h"
 
 /// What a rank of a pipeline did in one step of a real run, and when. docs/reports.md has the
 /// files.
-namespace tessera {
+namespace tessera TSR_API {
 
 struct RecordedAction {
   Action action = {};
@@ -64,4 +65,4 @@ RecordedStep join_records(std::vector<PipelineRecord> records);
 std::vector<int64_t> recorded_steps(const std::filesystem::path& run);
 RecordedStep read_recorded_step(const std::filesystem::path& run, int64_t step);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

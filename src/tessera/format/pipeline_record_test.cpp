@@ -17,11 +17,11 @@ std::vector<PipelineRecord> records_of(const Schedule& schedule, const Simulatio
                                        int64_t step) {
   std::vector<PipelineRecord> records;
   for (int64_t rank = 0; rank < schedule.pp(); ++rank) {
-    records.push_back({schedule.name(), schedule.shape(), step, {rank}, {}});
-    for (size_t i = 0; i < schedule.row({rank}).size(); ++i) {
+    records.push_back({schedule.name(), schedule.shape(), step, GroupRank{rank}, {}});
+    for (size_t i = 0; i < schedule.row(GroupRank{rank}).size(); ++i) {
       const TimeSpan& span = simulation.spans[static_cast<size_t>(rank)][i];
       records.back().actions.push_back(
-          {schedule.row({rank})[i], {5 + span.start / 1e3, 5 + span.end / 1e3}});
+          {schedule.row(GroupRank{rank})[i], {5 + span.start / 1e3, 5 + span.end / 1e3}});
     }
   }
   return records;
@@ -97,7 +97,7 @@ TEST(PipelineRecord, WhatIsWrongIsNamed) {
 }
 
 TEST(PipelineRecord, MessagesMayOverlapWhatComputes) {
-  PipelineRecord record{"x", {}, 0, {0}, {{parse_action("0F0"), {1, 2}}}};
+  PipelineRecord record{"x", {}, 0, GroupRank{0}, {{parse_action("0F0"), {1, 2}}}};
   record.actions.push_back({parse_action("0RECV_B0"), {1.5, 1.75}});
   EXPECT_EQ(parse_pipeline_record(to_json(record), "f"), record);
 }
@@ -144,7 +144,7 @@ TEST(RecordedStep, RecordsThatDoNotFitTogether) {
             "the records of step 3: rank 1 of 2 is missing");
   EXPECT_EQ(refusal([](auto& records) { records.erase(records.begin()); }),
             "the records of step 3: rank 0 is missing, or there twice");
-  EXPECT_EQ(refusal([](auto& records) { records[1].rank = {0}; }),
+  EXPECT_EQ(refusal([](auto& records) { records[1].rank = GroupRank{0}; }),
             "the records of step 3: rank 1 is missing, or there twice");
   EXPECT_EQ(refusal([](auto& records) { records[1].step = 4; }),
             "the records of step 3: one is of step 4");

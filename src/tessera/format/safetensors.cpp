@@ -9,6 +9,9 @@
 #include "tessera/format/internal/json_field.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 constexpr int64_t kLengthBytes = 8;

@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/dtype.h"
 #include "tessera/format/mapped_file.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A header may be no longer than this, as in the format's own library.
 inline constexpr int64_t kLargestSafetensorsHeader = 100'000'000;
@@ -100,4 +101,4 @@ class SafetensorsWriter {
   std::unique_ptr<Output> output_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

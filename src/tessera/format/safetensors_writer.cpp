@@ -7,6 +7,9 @@
 #include "tessera/format/safetensors.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 constexpr size_t kAlignment = 8;  // Of the first byte after the header, and so of all tensors.

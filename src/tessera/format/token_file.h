@@ -4,10 +4,11 @@
 #include <span>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/format/dtype.h"
 #include "tessera/format/mapped_file.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A file of token ids, memory-mapped: a NumPy .npy array of one dimension, or the bare
 /// little-endian numbers of any other file.
@@ -31,4 +32,4 @@ class TokenFile {
   int64_t size_ = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

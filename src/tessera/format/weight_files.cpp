@@ -7,6 +7,9 @@
 #include "tessera/format/internal/json_field.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/safetensors.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What the files of a Hugging Face folder are called.
 inline constexpr std::string_view kWeightFile = "model.safetensors";
@@ -61,4 +62,4 @@ void write_weight_files(const std::string& folder, const std::vector<TensorSpec>
                         int64_t shard_bytes,
                         const std::function<void(const TensorSpec&, SafetensorsWriter&)>& write);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -19,4 +21,4 @@ using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 AddressList resolve(const std::string& host, int64_t port, int socket_type,
                     std::string_view advice);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

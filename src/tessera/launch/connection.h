@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 #include "tessera/launch/event_loop.h"
 #include "tessera/launch/rendezvous_protocol.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Messages over a socket. Nothing blocks and nothing calls back: what came is taken, and whether
 /// it has ended is asked.
@@ -56,4 +57,4 @@ class Connection {
   bool finished_ = false;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -217,7 +217,7 @@ std::string Coordinator::missing_nodes() const {
     return concat(options_.nnodes - static_cast<int64_t>(members_.size()), " of them");
   RankGroup missing;
   for (int64_t node = 0; node < options_.nnodes; ++node) {
-    if (!present.contains(node)) missing.push_back({node});
+    if (!present.contains(node)) missing.push_back(GlobalRank{node});
   }
   return concat("node ", short_list(missing));
 }

@@ -4,11 +4,12 @@
 #include <map>
 #include <optional>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/event_loop.h"
 #include "tessera/launch/options.h"
 #include "tessera/launch/rendezvous_protocol.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Node 0's decisions about the whole job: who is in it, when a round starts, which failure was the
 /// first, whether there is a restart, and how all end. It neither sends nor waits by itself, so
@@ -72,4 +73,4 @@ class Coordinator {
   Verdict verdict_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -44,7 +44,7 @@ struct Job {
       [this] { return std::pair<std::string, int64_t>("master", 1000 + ports++); }, now};
 };
 
-const Failure kFailure{.host = "h", .rank = {3}, .exit_code = 9};
+const Failure kFailure{.host = "h", .rank = GlobalRank{3}, .exit_code = 9};
 
 TEST(Coordinator, StartsWhenAllHaveCome) {
   Job job;

@@ -67,7 +67,7 @@ std::vector<std::string> rank_environment(const LaunchOptions& options, const St
 
 GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start,
                        int64_t local_rank) {
-  return {start.node * options.nproc + local_rank};
+  return GlobalRank{start.node * options.nproc + local_rank};
 }
 
 std::string error_file_of(const std::string& folder, GlobalRank rank) {

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/options.h"
 #include "tessera/launch/rendezvous_protocol.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The variables of one rank, as torchrun sets them: NAME=value. Based on this process's own.
 /// `folder` is that of the attempt, for error files and traces.
@@ -17,4 +18,4 @@ GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start, 
 /// What TORCHELASTIC_ERROR_FILE names.
 std::string error_file_of(const std::string& folder, GlobalRank rank);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

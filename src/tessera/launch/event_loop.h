@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 using Clock = std::chrono::steady_clock;
 
@@ -34,4 +36,4 @@ class EventLoop {
   uint64_t next_number_ = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

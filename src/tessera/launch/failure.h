@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Why a job ends or starts again.
 struct Failure {
@@ -54,4 +55,4 @@ struct ErrorReport {
 /// Reads torchrun's two forms; nothing where there is no such file or it is something else.
 std::optional<ErrorReport> read_error_file(const std::string& path);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 #include "tessera/launch/failure.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What happens after a failure.
 struct Verdict {
@@ -31,4 +32,4 @@ struct FailureBlock {
   std::string to_string(int64_t width, ColorMode color) const;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -19,10 +19,10 @@ FailureBlock sample() {
                       .tail_name = "stderr",
                       .tail = {"loading", "step 1"}},
           .verdict = {.max_restarts = 3, .healthy = false},
-          .others = {{{0}, SIGTERM, SIGTERM},
-                     {{1}, SIGTERM, SIGTERM},
-                     {{3}, SIGKILL, SIGKILL},
-                     {{4}, 1 << 8, 0}}};
+          .others = {{GlobalRank{0}, SIGTERM, SIGTERM},
+                     {GlobalRank{1}, SIGTERM, SIGTERM},
+                     {GlobalRank{3}, SIGKILL, SIGKILL},
+                     {GlobalRank{4}, 1 << 8, 0}}};
 }
 
 std::string rule(size_t width) {

@@ -3,8 +3,9 @@
 #include <sys/types.h>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A small process that outlives the launcher: it kills every process group that was put under its
 /// care when the launcher is gone, however that came about, and ends. It knows by a pipe whose
@@ -28,4 +29,4 @@ class Guard {
   pid_t pid_ = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

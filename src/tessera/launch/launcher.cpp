@@ -111,7 +111,7 @@ class Launcher {
   Guard guard_;
   EventLoop loop_;
   Screen screen_;
-  std::unique_ptr<Link> link_;
+  std::unique_ptr<NodeLink> link_;
   Node node_;
 };
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "tessera/base/export.h"
 #include "tessera/launch/options.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Starts the ranks of this node, watches them, restarts them and stops them, together with the
 /// launchers of the other nodes. Returns what the program should end with: 0, the exit code of the
@@ -12,4 +13,4 @@ namespace tessera {
 /// It takes over the process: signals, children, stdout and stderr. One thread only.
 int launch(const LaunchOptions& options);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

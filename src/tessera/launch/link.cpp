@@ -25,11 +25,11 @@ std::string text_of(const Endpoint& endpoint) {
 
 }  // namespace
 
-std::vector<Message> Link::take() {
+std::vector<Message> NodeLink::take() {
   return std::exchange(inbox_, {});
 }
 
-std::unique_ptr<Link> make_link(const LaunchOptions& options, EventLoop& loop) {
+std::unique_ptr<NodeLink> make_link(const LaunchOptions& options, EventLoop& loop) {
   if (options.nnodes == 1) return std::make_unique<CoordinatorLink>(options, loop, Descriptor());
   if (options.node_rank.value_or(0) > 0) return std::make_unique<MemberLink>(options, loop);
   std::optional<Descriptor> listener = listen_at(options.rendezvous);

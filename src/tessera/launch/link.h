@@ -6,19 +6,20 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/connection.h"
 #include "tessera/launch/coordinator.h"
 #include "tessera/launch/socket.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// How the ranks of a node hear about the whole job.
-class Link {
+class NodeLink {
  public:
-  Link() = default;
-  virtual ~Link() = default;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  NodeLink() = default;
+  virtual ~NodeLink() = default;
+  NodeLink(const NodeLink&) = delete;
+  NodeLink& operator=(const NodeLink&) = delete;
 
   /// What this node tells the coordinator.
   virtual void send(const Message& message, Clock::time_point now) = 0;
@@ -39,7 +40,7 @@ class Link {
 };
 
 /// For node 0, and for a job of one node: decides itself, and listens for the others.
-class CoordinatorLink : public Link {
+class CoordinatorLink : public NodeLink {
  public:
   /// The listener is closed where there are no others.
   CoordinatorLink(const LaunchOptions& options, EventLoop& loop, Descriptor listener);
@@ -66,7 +67,7 @@ class CoordinatorLink : public Link {
 };
 
 /// For the other nodes: asks node 0 to be let in, and hears from it.
-class MemberLink : public Link {
+class MemberLink : public NodeLink {
  public:
   MemberLink(const LaunchOptions& options, EventLoop& loop);
   void send(const Message& message, Clock::time_point now) override;
@@ -90,6 +91,6 @@ class MemberLink : public Link {
 };
 
 /// The coordinator's where this host has the endpoint's address and nobody listens there yet.
-std::unique_ptr<Link> make_link(const LaunchOptions& options, EventLoop& loop);
+std::unique_ptr<NodeLink> make_link(const LaunchOptions& options, EventLoop& loop);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/environment.h"
 #include "tessera/launch/rank_process.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// One attempt of this node's ranks, from their start until nothing of them is left.
 class LocalJob {
@@ -61,4 +62,4 @@ class LocalJob {
   std::optional<Clock::time_point> gone_at_;  // No process is left.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

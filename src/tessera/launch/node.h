@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/local_job.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A folder that goes with its owner.
 class TemporaryFolder {
@@ -70,4 +71,4 @@ class Node {
   std::optional<int> exit_code_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/color.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Where launchers meet.
 struct Endpoint {
@@ -57,4 +58,4 @@ Endpoint parse_endpoint(std::string_view text);
 /// "5" or "0.5", in seconds; `flag` is named where it is neither.
 std::chrono::milliseconds parse_seconds(std::string_view flag, std::string_view text);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,9 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/event_loop.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Puts a prefix before each line of a stream that arrives in pieces. A carriage return ends a
 /// line, too, so that progress bars are seen; what is longer than kLongestLine is cut into lines of
@@ -73,4 +74,4 @@ class Sink {
   bool broken_ = false;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A program to start, and what it inherits.
 struct ProcessSpec {
@@ -46,4 +48,4 @@ class Process {
 /// Where execvp would find the program; nothing, and errno is ENOENT or EACCES, where it would not.
 std::optional<std::string> find_program(const std::string& name);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

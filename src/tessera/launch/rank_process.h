@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/failure.h"
 #include "tessera/launch/guard.h"
 #include "tessera/launch/process.h"
 #include "tessera/launch/screen.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// One stream of a rank on its way to the screen.
 class RankStream {
@@ -107,4 +108,4 @@ class RankProcess {
   std::optional<ErrorReport> report_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

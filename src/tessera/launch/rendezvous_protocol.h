@@ -6,9 +6,10 @@
 #include <string_view>
 #include <variant>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/failure_block.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What launchers of several nodes tell each other, version 1.
 ///
@@ -106,4 +107,4 @@ std::string encode(const Message& message);
 /// A line without its '\n'; CommError for anything that encode does not write.
 Message decode(std::string_view line);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

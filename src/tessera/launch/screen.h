@@ -3,11 +3,12 @@
 #include <memory>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/launch/options.h"
 #include "tessera/launch/output.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The launcher's stdout and stderr, which all ranks share.
 class Screen {
@@ -31,4 +32,4 @@ class Screen {
   std::unique_ptr<Sink> err_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

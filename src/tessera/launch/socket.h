@@ -4,9 +4,10 @@
 #include <string>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 #include "tessera/launch/options.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Listens at that address alone. Nothing, and errno says why, where the address is none of this
 /// host or somebody listens there; ConfigError where the host has no address.
@@ -32,4 +33,4 @@ class PortReservation {
 
 std::string host_name();
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

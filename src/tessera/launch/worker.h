@@ -2,7 +2,9 @@
 
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The rank's side of a launcher: what a process that `tessera run` or torchrun started tells it.
 
@@ -19,4 +21,4 @@ void report_error(std::string_view message) noexcept;
 /// as it would have. Once is enough.
 void report_uncaught();
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A tensor with a shape and without memory: what reads it raises an error. It gets its memory by
 /// set_data or by a storage of its size; until then a model of any size costs nothing.
@@ -11,4 +13,4 @@ at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options);
 /// Whether it has elements but no memory.
 bool is_hollow(const at::Tensor& tensor);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

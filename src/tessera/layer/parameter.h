@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A parameter and the name under which files know it. The tensor is a handle: who trains or fills
 /// it changes the model.
@@ -24,4 +26,4 @@ inline at::Tensor own_values(const NamedParameter& parameter) {
   return parameter.tensor;
 }
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 struct LlamaConfig;
 
@@ -27,4 +29,4 @@ RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positio
 /// element i + pairs, as in Hugging Face's weights.
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

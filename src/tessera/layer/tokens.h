@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Refuses what is no [batch, positions] of int64, and ids outside the vocabulary, by a ConfigError
 /// with the place. Ids on a GPU are not looked at, which would stop it: check them before they go
@@ -18,4 +20,4 @@ at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight);
 /// are checked as tokens are.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

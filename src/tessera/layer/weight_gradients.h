@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Weight gradients that a backward pass has left for later, as zero-bubble schedules want it: the
 /// input gradient is passed on at once, the product for the weight waits here with what it needs.
@@ -32,4 +34,4 @@ class WeightGradients {
   std::shared_ptr<Queue> queue_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

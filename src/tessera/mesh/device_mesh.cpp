@@ -7,6 +7,9 @@
 #include "tessera/mesh/internal/mesh_root.h"
 
 namespace tessera {
+
+using namespace mesh::detail;
+
 namespace {
 
 constexpr size_t kRoomForRanks = 60;
@@ -116,7 +119,7 @@ std::optional<Coordinate> DeviceMesh::get_coordinate() const {
 }
 
 GroupRank DeviceMesh::get_local_rank(const AxisKey& axis) const {
-  return {at(axis).line.coordinate(get_rank())[0]};
+  return GroupRank{at(axis).line.coordinate(get_rank())[0]};
 }
 GroupRank DeviceMesh::get_local_rank() const {
   return get_local_rank(only_axis());

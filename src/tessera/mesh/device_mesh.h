@@ -11,16 +11,19 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/options.h"
 #include "tessera/comm/world.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
-
+namespace tessera::mesh::detail {
 class MeshRoot;
 struct MeshAxis;
+}  // namespace tessera::mesh::detail
+
+namespace tessera TSR_API {
 
 /// An axis by its name, or by its place among the mesh's axes.
 using AxisKey = std::variant<std::string_view, int64_t>;
@@ -104,18 +107,19 @@ class DeviceMesh {
   friend bool operator==(const DeviceMesh& a, const DeviceMesh& b);
 
  private:
-  DeviceMesh(std::shared_ptr<MeshRoot> root, Layout layout, std::vector<Group> groups);
+  DeviceMesh(std::shared_ptr<mesh::detail::MeshRoot> root, Layout layout,
+             std::vector<Group> groups);
 
   /// Where the axis stands among this mesh's own.
   size_t index_of(const AxisKey& axis) const;
   std::optional<size_t> find_own(const AxisKey& axis) const;
   /// The axis through this rank, own or flattened.
-  MeshAxis at(const AxisKey& axis) const;
+  mesh::detail::MeshAxis at(const AxisKey& axis) const;
   std::string only_axis() const;
   void check_member() const;
   [[noreturn]] void refuse_unknown(std::string_view axis) const;
 
-  std::shared_ptr<MeshRoot> root_;  // Shared by all meshes of one origin.
+  std::shared_ptr<mesh::detail::MeshRoot> root_;  // Shared by all meshes of one origin.
   Layout layout_;
   std::vector<Group> groups_;  // One an axis; none where this rank is outside.
 };
@@ -125,4 +129,4 @@ class DeviceMesh {
 DeviceMesh init_device_mesh(const WorldHandle& world, std::span<const int64_t> shape,
                             const AxisNames& names, const AxisOptions& options = {});
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -21,7 +21,7 @@ const Layout kCube = Layout::row_major({{"pp", 2}, {"dp", 2}, {"tp", 2}});
 
 class Cube : public testing::Test {
  protected:
-  World world = World::fake({5}, 8);
+  World world = World::fake(GlobalRank{5}, 8);
   DeviceMesh mesh{world, kCube};
 };
 
@@ -38,8 +38,8 @@ TEST_F(Cube, KnowsItsShape) {
 TEST_F(Cube, KnowsThisRank) {
   EXPECT_EQ(mesh.get_rank(), GlobalRank{5});
   EXPECT_TRUE(mesh.is_member());
-  EXPECT_TRUE(mesh.contains({7}));
-  EXPECT_FALSE(mesh.contains({8}));
+  EXPECT_TRUE(mesh.contains(GlobalRank{7}));
+  EXPECT_FALSE(mesh.contains(GlobalRank{8}));
   EXPECT_EQ(mesh.get_coordinate(), (Coordinate{1, 0, 1}));
   EXPECT_EQ(mesh.get_local_rank("pp"), GroupRank{1});
   EXPECT_EQ(mesh.get_local_rank(1), GroupRank{0});
@@ -80,11 +80,11 @@ TEST_F(Cube, RefusesAxesThatItHasNot) {
 
 TEST_F(Cube, SlicesGoThroughThisRankAndShareItsGroups) {
   const DeviceMesh slice = mesh.slice({"pp", "tp"});
-  EXPECT_EQ(slice.layout(), kCube.select({"pp", "tp"}, {5}));
+  EXPECT_EQ(slice.layout(), kCube.select({"pp", "tp"}, GlobalRank{5}));
   EXPECT_EQ(slice.get_coordinate(), (Coordinate{1, 1}));
   EXPECT_EQ(slice.get_group("pp"), mesh.get_group("pp"));
   EXPECT_EQ(&slice.get_group("tp").state(), &mesh.get_group("tp").state());
-  EXPECT_FALSE(slice.contains({7}));
+  EXPECT_FALSE(slice.contains(GlobalRank{7}));
 }
 
 TEST_F(Cube, SlicesInAnyOrder) {
@@ -264,7 +264,7 @@ TEST_F(Cube, OptionsAreGivenByAxis) {
 }
 
 TEST(DeviceMesh, FromShapeAndNames) {
-  const World world = World::fake({5}, 8);
+  const World world = World::fake(GlobalRank{5}, 8);
   const std::vector<int64_t> shape{2, 4};
   const DeviceMesh mesh = init_device_mesh(world, shape, {"dp", "tp"});
   EXPECT_EQ(mesh, DeviceMesh(world, Layout::row_major({{"dp", 2}, {"tp", 4}})));
@@ -277,12 +277,12 @@ TEST(DeviceMesh, FromShapeAndNames) {
 }
 
 TEST(DeviceMesh, RefusesMoreRanksThanTheWorldHas) {
-  const World world = World::fake({5}, 8);
+  const World world = World::fake(GlobalRank{5}, 8);
   EXPECT_EQ(message_of<ConfigError>([&] { DeviceMesh(world, Layout::row_major({{"dp", 9}})); }),
             "a mesh over [dp=9:1] has 9 ranks up to rank 8, but the world has ranks 0 to 7; choose "
             "smaller axes or start more ranks");
   EXPECT_THROW(DeviceMesh(world, Layout::from_ranks({{"dp", 2}}, to_ranks({8, 0}))), ConfigError);
-  EXPECT_THROW(DeviceMesh(world, Layout::first_fastest({{"dp", 4}}, {5})), ConfigError);
+  EXPECT_THROW(DeviceMesh(world, Layout::first_fastest({{"dp", 4}}, GlobalRank{5})), ConfigError);
   EXPECT_THROW(Layout::from_ranks({{"dp", 2}, {"tp", 2}}, to_ranks({0, 1, 2, 1})), ConfigError);
 }
 
@@ -290,7 +290,7 @@ TEST(DeviceMesh, RefusesMoreRanksThanTheWorldHas) {
 TEST(DeviceMesh, AnUnsortedRankListKeepsItsOrder) {
   const Layout layout = Layout::from_ranks({{"dp", 3}}, to_ranks({7, 5, 3}));
   for (const auto& [rank, index] : {std::pair{7, 0}, {5, 1}, {3, 2}}) {
-    const World world = World::fake({rank}, 8);
+    const World world = World::fake(GlobalRank{rank}, 8);
     const DeviceMesh mesh(world, layout);
     EXPECT_EQ(mesh.get_coordinate(), Coordinate{index});
     EXPECT_EQ(mesh.get_local_rank("dp"), GroupRank{index});
@@ -300,7 +300,7 @@ TEST(DeviceMesh, AnUnsortedRankListKeepsItsOrder) {
 }
 
 TEST(DeviceMesh, RanksOutsideHoldAMeshThatSaysSo) {
-  const World world = World::fake({6}, 8);
+  const World world = World::fake(GlobalRank{6}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
   EXPECT_FALSE(mesh.is_member());
   EXPECT_EQ(mesh.get_coordinate(), std::nullopt);
@@ -316,7 +316,7 @@ TEST(DeviceMesh, RanksOutsideHoldAMeshThatSaysSo) {
 }
 
 TEST(DeviceMesh, RanksOutsideMayTakePartInWhatMakesGroups) {
-  const World world = World::fake({6}, 8);
+  const World world = World::fake(GlobalRank{6}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
   const DeviceMesh flat = mesh.flatten("x");
   EXPECT_FALSE(flat.is_member());
@@ -326,7 +326,7 @@ TEST(DeviceMesh, RanksOutsideMayTakePartInWhatMakesGroups) {
 }
 
 TEST(DeviceMesh, FromAGroup) {
-  const World world = World::fake({5}, 8);
+  const World world = World::fake(GlobalRank{5}, 8);
   const Group group = world.group(to_ranks({7, 5, 3}), {.lane = Lane::kGather});
   const DeviceMesh mesh = DeviceMesh::from_group(world, group, "dp");
   EXPECT_EQ(mesh.to_string(), "DeviceMesh(dp=3) over ranks 7,5,3");
@@ -337,7 +337,7 @@ TEST(DeviceMesh, FromAGroup) {
 }
 
 TEST(DeviceMesh, FromGroups) {
-  const World world = World::fake({5}, 8);
+  const World world = World::fake(GlobalRank{5}, 8);
   const Layout layout = Layout::row_major({{"dp", 2}, {"tp", 4}});
   const Group dp = world.group(to_ranks({1, 5}), {.name = "a"});
   const Group tp = world.group(to_ranks({4, 5, 6, 7}), {.name = "b"});
@@ -355,7 +355,7 @@ TEST(DeviceMesh, FromGroups) {
 
 // A size-1 axis needs no communicator, and an axis over all ranks has the world's.
 TEST(DeviceMesh, AnAxisOverTheWorldIsTheWorldsGroup) {
-  const World world = World::fake({5}, 8);
+  const World world = World::fake(GlobalRank{5}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"pp", 1}, {"dp", 8}, {"tp", 1}}));
   EXPECT_EQ(mesh.get_group("dp"), world.group());
   EXPECT_EQ(mesh.get_group("tp").size(), 1);
@@ -363,7 +363,7 @@ TEST(DeviceMesh, AnAxisOverTheWorldIsTheWorldsGroup) {
 }
 
 TEST(DeviceMesh, ActsAsAnyRankOfALargeWorld) {
-  const World world = World::fake({12'345}, 16'384);
+  const World world = World::fake(GlobalRank{12'345}, 16'384);
   const DeviceMesh mesh(world, Layout::row_major({{"pp", 16}, {"dp", 128}, {"tp", 8}}));
   EXPECT_EQ(mesh.get_coordinate(), (Coordinate{12, 7, 1}));
   EXPECT_EQ(mesh.get_group("tp").ranks().front(), GlobalRank{12'344});
@@ -374,7 +374,7 @@ TEST(DeviceMesh, ActsAsAnyRankOfALargeWorld) {
 }
 
 TEST(DeviceMesh, OutlivesAMoveOfItsWorldAndSaysWhenItIsClosed) {
-  World world = World::fake({5}, 8);
+  World world = World::fake(GlobalRank{5}, 8);
   const DeviceMesh mesh(world, kCube);
   World moved = std::move(world);
   EXPECT_EQ(mesh.slice({"pp", "dp"}).flatten("x").size(), 4);

@@ -119,7 +119,8 @@ RealizedPlan::RealizedPlan(Plan plan, std::vector<Group> groups)
     : plan_(std::move(plan)), groups_(std::move(groups)) {}
 
 const Group* RealizedPlan::find(std::string_view name) const {
-  const auto at = std::ranges::find(groups_, name, &Group::name);
+  const auto at =
+      std::ranges::find_if(groups_, [&](const Group& group) { return group.name() == name; });
   return at == groups_.end() ? nullptr : &*at;
 }
 

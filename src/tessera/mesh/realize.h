@@ -4,11 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/world.h"
 #include "tessera/plan/plan.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A plan and the live groups of it that this rank is in.
 class RealizedPlan {
@@ -34,4 +35,4 @@ class RealizedPlan {
 /// ConfigError.
 RealizedPlan realize(const Plan& plan, const WorldHandle& world);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -22,13 +22,13 @@ TEST(Realize, MakesTheGroupsOfThisRankInThePlansOrder) {
   const Plan plan = megatron_plan(16, {.tensor_model_parallel_size = 2,
                                        .pipeline_model_parallel_size = 4,
                                        .create_gloo_process_groups = false});
-  World world = World::fake({5}, 16);
+  World world = World::fake(GlobalRank{5}, 16);
   const RealizedPlan realized = realize(plan, world);
   std::vector<std::string> planned;
-  for (const auto& [spec, ranks] : plan.groups_of({5})) planned.push_back(spec->name);
+  for (const auto& [spec, ranks] : plan.groups_of(GlobalRank{5})) planned.push_back(spec->name);
   EXPECT_EQ(names_of(realized), planned);
   for (const Group& group : realized.groups()) {
-    EXPECT_TRUE(std::ranges::equal(group.ranks(), *plan.group_of({5}, group.name())));
+    EXPECT_TRUE(std::ranges::equal(group.ranks(), *plan.group_of(GlobalRank{5}, group.name())));
     EXPECT_EQ(group.lane(), plan.spec(group.name()).lane);
   }
   EXPECT_EQ(realized.find("EMBEDDING_GROUP"), nullptr) << "rank 5 is in a middle stage";
@@ -36,7 +36,7 @@ TEST(Realize, MakesTheGroupsOfThisRankInThePlansOrder) {
 }
 
 TEST(Realize, ASpecWithoutTimeOutUsesTheWorlds) {
-  World world = World::fake({0}, 4);
+  World world = World::fake(GlobalRank{0}, 4);
   const auto realized = realize(megatron_plan(4, {.distributed_timeout_minutes = 7}), world);
   EXPECT_EQ(realized.find("DATA_PARALLEL_GROUP")->timeout(), std::chrono::minutes(7));
   EXPECT_EQ(realized.find("EXPERT_DATA_PARALLEL_GROUP_GLOO")->timeout(), std::chrono::minutes(30));
@@ -45,7 +45,7 @@ TEST(Realize, ASpecWithoutTimeOutUsesTheWorlds) {
 TEST(Realize, ObeysTheRulesAboutVariables) {
   setenv("NCCL_COLLNET_ENABLE", "1", 1);
   setenv("UCX_TLS", "tcp", 1);
-  World world = World::fake({0}, 2);
+  World world = World::fake(GlobalRank{0}, 2);
   const MegatronConfig ucc{.pipeline_model_parallel_size = 2,
                            .pipeline_model_parallel_comm_backend = "ucc"};
   EXPECT_EQ(realize(megatron_plan(2, ucc), world).groups().size(), 20U);
@@ -60,7 +60,7 @@ TEST(Realize, LeavesVariablesAloneWhereItFails) {
   unsetenv("UCX_RNDV_THRESH");
   setenv("NCCL_COLLNET_ENABLE", "1", 1);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
-  World world = World::fake({0}, 2);
+  World world = World::fake(GlobalRank{0}, 2);
   EXPECT_NE(testkit::message_of<ConfigError>([&] {
               realize(megatron_plan(2, ucc), world);
             }).find("CUDA_DEVICE_MAX_CONNECTIONS=1"),
@@ -79,12 +79,12 @@ TEST(Realize, RefusesUccOutsideFakeWorlds) {
 }
 
 TEST(Realize, RefusesAPlanForAnotherWorld) {
-  World world = World::fake({0}, 4);
+  World world = World::fake(GlobalRank{0}, 4);
   EXPECT_THROW(realize(megatron_plan(8, {}), world), ConfigError);
 }
 
 TEST(Realize, GroupsThatDescribeTheSameShareACommunicator) {
-  World world = World::fake({0}, 4);
+  World world = World::fake(GlobalRank{0}, 4);
   const auto realized = realize(megatron_plan(4, {.high_priority_stream_groups = {"dp"}}), world);
   EXPECT_TRUE(*realized.find("DATA_PARALLEL_GROUP") ==
               *realized.find("DATA_PARALLEL_GROUP_WITH_CP"))

@@ -7,11 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
 #include "tessera/layer/parameter.h"
 #include "tessera/layer/weight_gradients.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class WeightFiles;
 
@@ -103,4 +104,4 @@ class Llama {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,10 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/parameter.h"
 
 /// Parameters from and to Hugging Face folders, whatever the model.
-namespace tessera {
+namespace tessera TSR_API {
 
 class WeightFiles;
 
@@ -31,4 +32,4 @@ void write_tensors(const NamedParameters& parameters, const std::string& folder,
 /// The dtype's name in config.json, e.g. "bfloat16".
 std::string config_name(at::ScalarType dtype);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "tessera/base/export.h"
 #include "tessera/optim/master_weights.h"
 #include "tessera/optim/optimizer.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct AdamWOptions {
   double beta1 = 0.9;
@@ -30,4 +31,4 @@ class AdamW final : public Optimizer {
   std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each a weight.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -2,10 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/parameter.h"
 
 /// The 2-norm of all gradients as one vector. Parameters without gradient count as zeros.
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Its square, a float64 scalar on the gradients' device: ranks that hold different parameters add
 /// theirs up before they take the root.
@@ -21,4 +22,4 @@ void clip_grads_(const NamedParameters& parameters, double norm, double max_norm
 /// Both: the norm before the gradients were scaled.
 double clip_grad_norm_(const NamedParameters& parameters, double max_norm);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// How the learning rate goes on after its warm-up.
 enum class LearningRateKind {
@@ -48,4 +50,4 @@ void check_learning_rate(double rate);
 /// `peak`, more steps of warm-up and decay than the run has, members that the kind does not use.
 void check(const LearningRate& rate);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/parameter.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct OptimizerState;
 
@@ -51,4 +52,4 @@ class MasterWeights {
   std::vector<at::Tensor> weights_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

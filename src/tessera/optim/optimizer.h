@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/parameter.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// One tensor that an optimizer keeps for a parameter. It is a handle: who copies into it changes
 /// the optimizer, as a checkpoint does.
@@ -47,4 +48,4 @@ class Optimizer {
   virtual std::vector<OptimizerState> state() const = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -1,9 +1,10 @@
 #pragma once
 
+#include "tessera/base/export.h"
 #include "tessera/optim/master_weights.h"
 #include "tessera/optim/optimizer.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct SgdOptions {
   double momentum = 0;
@@ -27,4 +28,4 @@ class Sgd final : public Optimizer {
   std::vector<at::Tensor> momenta_;  // One a weight; none without momentum.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

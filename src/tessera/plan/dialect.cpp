@@ -6,6 +6,9 @@
 #include "tessera/plan/internal/dialects.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 const DialectFlag* find_flag(const Dialect& dialect, std::string_view flag) {

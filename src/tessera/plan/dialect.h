@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/plan.h"
 #include "tessera/plan/role.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A layout as people see it: its axes in reading order, under the names that they know.
 struct ShownLayout {
@@ -104,4 +105,4 @@ const Dialect& find_dialect(std::string_view name);
 /// The plan of these flags. A flag of another dialect is refused with the one to use instead.
 DialectPlan plan_in(const Dialect& dialect, const DialectQuery& query);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,6 +7,9 @@
 #include "tessera/plan/megatron.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 const char* const kInstances = "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP";
@@ -52,7 +55,7 @@ std::vector<RoleOf> roles_of(const Plan& plan, const MegatronConfig& config) {
   return roles;
 }
 
-DialectPlan plan(const DialectQuery& query) {
+DialectPlan make_plan(const DialectQuery& query) {
   const Dialect dialect = megatron_dialect();
   const MegatronConfig config = config_of(FlagReader(dialect, query.flags));
   Plan plan = megatron_plan(query.world, config);
@@ -149,7 +152,7 @@ Dialect megatron_dialect() {
               "dp is what remains of the world, and experts split tp·cp·dp anew, in the same "
               "order, with ep in the place of cp",
           .example = {{"--tp", "8"}, {"--pp", "2"}},
-          .plan = plan,
+          .plan = make_plan,
           .attempts = attempts};
 }
 

@@ -4,6 +4,9 @@
 #include "tessera/plan/nemo.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 std::vector<DialectFlag> flags() {
@@ -59,7 +62,7 @@ std::vector<RoleOf> roles_of(const Plan& plan, std::string_view strategy) {
   return roles;
 }
 
-DialectPlan plan(const DialectQuery& query) {
+DialectPlan make_plan(const DialectQuery& query) {
   const Dialect dialect = nemo_dialect();
   const FlagReader flags(dialect, query.flags);
   const auto config = nemo::strategy_named(flags.text("strategy").value_or("fsdp2"));
@@ -103,7 +106,7 @@ Dialect nemo_dialect() {
               "its axes are pp, dp, cp and tp, the last one fastest, and experts are "
               "consecutive ranks of dp·cp (of dp·cp·tp with --moe-mesh today)",
           .example = {{"--tp-size", "4"}, {"--dp-replicate-size", "2"}},
-          .plan = plan,
+          .plan = make_plan,
           .attempts = attempts};
 }
 

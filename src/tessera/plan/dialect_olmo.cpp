@@ -4,6 +4,9 @@
 #include "tessera/plan/olmo.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 std::vector<DialectFlag> flags() {
@@ -68,7 +71,7 @@ int64_t num_nodes(const DialectQuery& query) {
   return query.world / query.gpus_per_node + (query.world % query.gpus_per_node != 0);
 }
 
-DialectPlan plan(const DialectQuery& query) {
+DialectPlan make_plan(const DialectQuery& query) {
   const Dialect dialect = olmo_dialect();
   const FlagReader flags(dialect, query.flags);
   const olmo::DataParallelConfig dp = data_parallel_of(flags);
@@ -108,7 +111,7 @@ Dialect olmo_dialect() {
               "its axes are pp, dp, cp and tp, the last one fastest, and experts lie where hsdp "
               "shards, without tp",
           .example = {{"--dp-type", "hsdp"}, {"--num-replicas", "2"}, {"--tp", "4"}, {"--pp", "2"}},
-          .plan = plan,
+          .plan = make_plan,
           .attempts = attempts};
 }
 

@@ -6,6 +6,8 @@
 
 namespace tessera {
 
+using namespace plan::detail;
+
 const FlagValue* FlagReader::find(std::string_view meaning) const {
   const auto known = std::ranges::find(dialect_.flags, meaning, &DialectFlag::meaning);
   const auto at = std::ranges::find_if(flags_, [&](const FlagValue& flag) {

@@ -5,10 +5,11 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Which ranks of a line form groups.
 struct Whole {  // All of them: one group a line.
@@ -93,4 +94,4 @@ class GroupFamily {
   int64_t groups_per_line_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

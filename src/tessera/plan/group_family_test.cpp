@@ -23,8 +23,8 @@ TEST(GroupFamily, WholeLines) {
   EXPECT_EQ(family.size(), 4);
   EXPECT_EQ(family.count(), 2);
   EXPECT_TRUE(family.covers());
-  EXPECT_EQ(family.group_of({3}), to_ranks({1, 3, 5, 7}));
-  EXPECT_EQ(family.index_of({3}), 1);
+  EXPECT_EQ(family.group_of(GlobalRank{3}), to_ranks({1, 3, 5, 7}));
+  EXPECT_EQ(family.index_of(GlobalRank{3}), 1);
   EXPECT_EQ(family.group(0), to_ranks({0, 2, 4, 6}));
 }
 
@@ -32,19 +32,19 @@ TEST(GroupFamily, EndsAndFirstLeaveOthersOut) {
   const GroupFamily ends(pipelines(), {"pp"}, Ends{});
   EXPECT_EQ(ends.size(), 2);
   EXPECT_FALSE(ends.covers());
-  EXPECT_EQ(ends.group_of({7}), to_ranks({1, 7}));
-  EXPECT_EQ(ends.group_of({3}), std::nullopt);
-  EXPECT_EQ(ends.index_of({3}), std::nullopt);
+  EXPECT_EQ(ends.group_of(GlobalRank{7}), to_ranks({1, 7}));
+  EXPECT_EQ(ends.group_of(GlobalRank{3}), std::nullopt);
+  EXPECT_EQ(ends.index_of(GlobalRank{3}), std::nullopt);
   const GroupFamily first(pipelines(), {"pp"}, First{});
-  EXPECT_EQ(first.group_of({1}), to_ranks({1}));
-  EXPECT_EQ(first.group_of({7}), std::nullopt);
+  EXPECT_EQ(first.group_of(GlobalRank{1}), to_ranks({1}));
+  EXPECT_EQ(first.group_of(GlobalRank{7}), std::nullopt);
   EXPECT_EQ(first.groups(), (std::vector{to_ranks({0}), to_ranks({1})}));
 }
 
 TEST(GroupFamily, EndsOfALineOfOneAreThatOne) {
   const GroupFamily family(Layout::row_major({{"pp", 1}}), {"pp"}, Ends{});
   EXPECT_EQ(family.size(), 1);
-  EXPECT_EQ(family.group_of({0}), to_ranks({0}));
+  EXPECT_EQ(family.group_of(GlobalRank{0}), to_ranks({0}));
 }
 
 TEST(GroupFamily, CutsTakeEveryStrideThMember) {
@@ -52,15 +52,15 @@ TEST(GroupFamily, CutsTakeEveryStrideThMember) {
   EXPECT_EQ(family.count(), 8);
   EXPECT_EQ(family.group(1), to_ranks({1, 3}));
   EXPECT_EQ(family.group(2), to_ranks({4, 6}));
-  EXPECT_EQ(family.group_of({6}), to_ranks({4, 6}));
-  EXPECT_EQ(family.index_of({6}), 2);
+  EXPECT_EQ(family.group_of(GlobalRank{6}), to_ranks({4, 6}));
+  EXPECT_EQ(family.index_of(GlobalRank{6}), 2);
 }
 
 TEST(GroupFamily, TheLastOfConsecutiveGroupsMayBeShort) {
   const GroupFamily family(line(10), {"ranks"}, Cut{4});
   EXPECT_EQ(family.size(), 4);
   EXPECT_EQ(family.count(), 3);
-  EXPECT_EQ(family.group_of({9}), to_ranks({8, 9}));
+  EXPECT_EQ(family.group_of(GlobalRank{9}), to_ranks({8, 9}));
   EXPECT_EQ(family.group(2), to_ranks({8, 9}));
 }
 
@@ -70,8 +70,8 @@ TEST(GroupFamily, ListsAreKeptAndGroupsSorted) {
   EXPECT_EQ(family.size(), 3);
   EXPECT_EQ(family.listed(1), to_ranks({7, 3, 1}));
   EXPECT_EQ(family.group(1), to_ranks({1, 3, 7}));
-  EXPECT_EQ(family.group_of({3}), to_ranks({1, 3, 7}));
-  EXPECT_EQ(family.group_of({5}), std::nullopt);
+  EXPECT_EQ(family.group_of(GlobalRank{3}), to_ranks({1, 3, 7}));
+  EXPECT_EQ(family.group_of(GlobalRank{5}), std::nullopt);
   EXPECT_EQ(family.groups()[0], to_ranks({0, 6}));
 }
 
@@ -80,7 +80,7 @@ TEST(GroupFamily, ListingByNameChangesTheListAlone) {
   const GroupFamily family(grid, {"dp", "tp"}, Whole{}, Listing::kByName);
   EXPECT_EQ(family.listed(0), to_ranks({0, 2, 1, 3}));
   EXPECT_EQ(family.group(0), to_ranks({0, 1, 2, 3}));
-  EXPECT_EQ(family.group_of({1}), to_ranks({0, 1, 2, 3}));
+  EXPECT_EQ(family.group_of(GlobalRank{1}), to_ranks({0, 1, 2, 3}));
 }
 
 TEST(GroupFamilyErrors, CutsThatDoNotFit) {

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/group_family.h"
 #include "tessera/plan/lane.h"
 #include "tessera/plan/nccl_options.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 enum class GroupBackend {
   kDefault,  // The one that belongs to the device of the tensors.
@@ -79,4 +80,4 @@ std::vector<GroupSpec> hierarchical_specs(const Layout& layout, const AxisNames&
 std::vector<GroupSpec> hybrid_specs(const Layout& layout, const AxisNames& axes,
                                     const NcclOptions& options = {});
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

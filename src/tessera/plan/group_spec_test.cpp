@@ -9,7 +9,7 @@ namespace {
 
 RankGroup first_ranks(int64_t count) {
   RankGroup ranks;
-  for (int64_t i = 0; i < count; ++i) ranks.push_back({i});
+  for (int64_t i = 0; i < count; ++i) ranks.push_back(GlobalRank{i});
   return ranks;
 }
 
@@ -31,7 +31,7 @@ TEST(HierarchicalSpecs, LevelsJoinTheRunsOfTheLevelBefore) {
 TEST(HierarchicalSpecs, KeepTheOrderOfAnUnsortedList) {
   const auto levels = hierarchy(to_ranks({3, 1, 0, 2}), {2, 2});
   EXPECT_EQ(levels[0].groups.group(0), to_ranks({3, 1}));
-  EXPECT_EQ(levels[1].groups.group_of({0}), to_ranks({3, 0}));
+  EXPECT_EQ(levels[1].groups.group_of(GlobalRank{0}), to_ranks({3, 0}));
 }
 
 TEST(HierarchicalSpecs, PutTheGlooTwinRightAfterItsGroup) {

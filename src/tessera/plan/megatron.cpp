@@ -7,6 +7,9 @@
 #include "tessera/topology/rank_generator.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 // Both layouts must agree on who forms a pipeline, or a stage would have two neighbours.

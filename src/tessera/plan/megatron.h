@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/plan.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Which ranks of a pipeline hold embeddings, given all of them. Called once for every pipeline,
 /// and must answer the same on every rank.
@@ -46,4 +47,4 @@ struct MegatronConfig {
 /// turns into wrong groups raises ConfigError.
 Plan megatron_plan(int64_t world, const MegatronConfig& config);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

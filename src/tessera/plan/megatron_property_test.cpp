@@ -125,8 +125,8 @@ RC_GTEST_PROP(MegatronPlanProperty, OwnGroupsComeInTheOrderOfCreation, ()) {
   const Plan plan = megatron_plan(world, config);
   for (int64_t rank = 0; rank < world; ++rank) {
     int64_t last = -1;
-    for (const auto& [spec, ranks] : plan.groups_of({rank})) {
-      const int64_t index = plan.creation_index({rank}, spec->name).value_or(-1);
+    for (const auto& [spec, ranks] : plan.groups_of(GlobalRank{rank})) {
+      const int64_t index = plan.creation_index(GlobalRank{rank}, spec->name).value_or(-1);
       RC_ASSERT(last < index);
       last = index;
     }

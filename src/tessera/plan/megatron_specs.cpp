@@ -3,15 +3,8 @@
 #include "tessera/base/check.h"
 #include "tessera/base/reversed.h"
 
-namespace tessera {
+namespace tessera::plan::detail {
 namespace {
-
-std::vector<int64_t> to_integers(const RankGroup& ranks) {
-  std::vector<int64_t> values;
-  values.reserve(ranks.size());
-  for (const GlobalRank rank : ranks) values.push_back(rank.value);
-  return values;
-}
 
 // What the callback chooses of every pipeline.
 Chosen chosen_by(const EmbeddingRanks& callback, const GroupFamily& pipelines) {
@@ -206,4 +199,4 @@ std::vector<GroupSpec> megatron_specs(const CheckedMegatron& checked) {
   return Specs(checked).make();
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

@@ -42,9 +42,9 @@ TEST(MegatronPlan, ExpertsHaveALayoutOfTheirOwn) {
   const Plan plan = megatron_plan(16, {.tensor_model_parallel_size = 4,
                                        .expert_model_parallel_size = 4,
                                        .expert_tensor_parallel_size = 1});
-  EXPECT_EQ(plan.group_of({1}, "EXPERT_MODEL_PARALLEL_GROUP"), to_ranks({0, 1, 2, 3}));
-  EXPECT_EQ(plan.group_of({1}, "EXPERT_TENSOR_PARALLEL_GROUP"), to_ranks({1}));
-  EXPECT_EQ(plan.group_of({4}, "EXPERT_DATA_PARALLEL_GROUP"), to_ranks({0, 4, 8, 12}));
+  EXPECT_EQ(plan.group_of(GlobalRank{1}, "EXPERT_MODEL_PARALLEL_GROUP"), to_ranks({0, 1, 2, 3}));
+  EXPECT_EQ(plan.group_of(GlobalRank{1}, "EXPERT_TENSOR_PARALLEL_GROUP"), to_ranks({1}));
+  EXPECT_EQ(plan.group_of(GlobalRank{4}, "EXPERT_DATA_PARALLEL_GROUP"), to_ranks({0, 4, 8, 12}));
 }
 
 TEST(MegatronPlan, EveryOptionalGroupInItsPlace) {
@@ -136,8 +136,8 @@ TEST(MegatronPlan, CallbacksSeePipelinesAndTheirOrderIsKept) {
                         }});
   EXPECT_EQ(seen, (std::vector<std::vector<int64_t>>{{0, 2, 4, 6}, {1, 3, 5, 7}}));
   EXPECT_EQ(plan.spec("EMBEDDING_GROUP").groups.listed(1), to_ranks({7, 1}));
-  EXPECT_EQ(plan.group_of({7}, "EMBEDDING_GROUP"), to_ranks({1, 7}));
-  EXPECT_EQ(plan.group_of({3}, "EMBEDDING_GROUP"), std::nullopt);
+  EXPECT_EQ(plan.group_of(GlobalRank{7}, "EMBEDDING_GROUP"), to_ranks({1, 7}));
+  EXPECT_EQ(plan.group_of(GlobalRank{3}, "EMBEDDING_GROUP"), std::nullopt);
 }
 
 std::string refused(int64_t world, const MegatronConfig& config) {

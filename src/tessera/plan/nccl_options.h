@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// What NCCL may be told about one communicator; what is not set is NCCL's own choice.
 struct NcclOptions {
@@ -42,4 +44,4 @@ void set_nccl_option(NcclOptions& options, std::string_view key, const std::stri
 /// Gives these kinds of groups streams of high priority, whatever the file says.
 void set_high_priority(NcclConfig& config, std::span<const std::string> sections);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

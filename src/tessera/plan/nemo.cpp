@@ -8,6 +8,9 @@
 #include "tessera/plan/internal/sizes.h"
 
 namespace tessera {
+
+using namespace plan::detail;
+
 namespace {
 
 using nemo::DDPConfig;

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/nemo_config.h"
 #include "tessera/plan/plan.h"
 
-namespace tessera::nemo {
+namespace tessera {
+namespace nemo TSR_API {
 
 /// The sizes that create_device_mesh takes, with its defaults.
 struct ParallelismSizes {
@@ -36,9 +38,10 @@ struct MeshOptions {
   std::optional<std::vector<int64_t>> ranks = std::nullopt;
 };
 
-}  // namespace tessera::nemo
+}  // namespace nemo TSR_API
+}  // namespace tessera
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Every group of NeMo AutoModel's device meshes in a world of this many ranks.
 ///
@@ -56,4 +59,4 @@ Plan nemo_plan(int64_t world, const nemo::DistributedConfig& config,
 Plan nemo_moe_plan(int64_t world, int64_t pp_size, int64_t ep_shard_size, int64_t ep_size,
                    const std::string& backend);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,9 +7,12 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
+
 /// NeMo AutoModel's configurations of its strategies, under its names and with its defaults. They
 /// say how to train; what they mean for groups is in nemo.h. An empty optional is its None.
-namespace tessera::nemo {
+namespace tessera {
+namespace nemo TSR_API {
 
 enum class Dtype { kFloat64, kFloat32, kFloat16, kBFloat16 };
 
@@ -119,4 +122,5 @@ std::string to_json(const DistributedConfig& config);
 /// fields and wrong values raise ConfigError.
 DistributedConfig config_from_json(std::string_view json);
 
-}  // namespace tessera::nemo
+}  // namespace nemo TSR_API
+}  // namespace tessera

@@ -66,7 +66,8 @@ RC_GTEST_PROP(NemoPlanProperty, TheTwoMoeMeshesAgreeWithoutTp, ()) {
   if (sizes.ep_size == 1) return;  // No experts.
   for (int64_t rank = 0; rank < world; ++rank) {
     for (const char* name : {"ep", "ep_shard"}) {
-      RC_ASSERT(document.group_of({rank}, name) == today.group_of({rank}, name));
+      RC_ASSERT(document.group_of(GlobalRank{rank}, name) ==
+                today.group_of(GlobalRank{rank}, name));
     }
   }
 }
@@ -79,12 +80,12 @@ RC_GTEST_PROP(NemoPlanProperty, ExpertsStayInTheirStage, ()) {
   const Plan plan = nemo_plan(world, FSDP2Config{}, sizes, {.moe_mesh = moe});
   const Layout& layout = plan.layout("world");
   for (int64_t rank = 0; rank < world; ++rank) {
-    const RankGroup group = *plan.group_of({rank}, "ep");
+    const RankGroup group = *plan.group_of(GlobalRank{rank}, "ep");
     RC_ASSERT(static_cast<int64_t>(group.size()) == sizes.ep_size);
     for (const GlobalRank other : group) {
-      RC_ASSERT(layout.coordinate(other, "pp") == layout.coordinate({rank}, "pp"));
+      RC_ASSERT(layout.coordinate(other, "pp") == layout.coordinate(GlobalRank{rank}, "pp"));
       if (moe == MoeMesh::kToday) continue;
-      RC_ASSERT(layout.coordinate(other, "tp") == layout.coordinate({rank}, "tp"));
+      RC_ASSERT(layout.coordinate(other, "tp") == layout.coordinate(GlobalRank{rank}, "tp"));
     }
   }
 }
@@ -104,8 +105,8 @@ RC_GTEST_PROP(NemoPlanProperty, ListedRanksStandWherePositionsStood, ()) {
   const Plan listed = nemo_plan(world, FSDP2Config{}, sizes, {.ranks = ranks});
   for (const GroupSpec& spec : plain.specs()) {
     for (int64_t position = 0; position < size; ++position) {
-      RankGroup expected = *spec.groups.group_of({position});
-      for (GlobalRank& rank : expected) rank = {ranks[static_cast<size_t>(rank.value)]};
+      RankGroup expected = *spec.groups.group_of(GlobalRank{position});
+      for (GlobalRank& rank : expected) rank = GlobalRank{ranks[static_cast<size_t>(rank.value)]};
       const GlobalRank renamed{ranks[static_cast<size_t>(position)]};
       RC_ASSERT(listed.group_of(renamed, spec.name) == expected);
     }

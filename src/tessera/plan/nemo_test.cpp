@@ -33,9 +33,9 @@ TEST(NemoPlan, FSDP2HasFiveAxesAndThreeFlattenedOnes) {
   EXPECT_EQ(plan.layout("world").to_string(),
             "[pp=2:16 dp_replicate=2:8 dp_shard=2:4 cp=2:2 tp=2:1]");
   EXPECT_EQ(names(plan), "pp dp_replicate dp_shard cp tp dp dp_shard_cp dp_cp");
-  EXPECT_EQ(plan.group_of({21}, "dp"), to_ranks({17, 21, 25, 29}));
-  EXPECT_EQ(plan.group_of({21}, "dp_shard_cp"), to_ranks({17, 19, 21, 23}));
-  EXPECT_EQ(plan.group_of({21}, "dp_cp"), to_ranks({17, 19, 21, 23, 25, 27, 29, 31}));
+  EXPECT_EQ(plan.group_of(GlobalRank{21}, "dp"), to_ranks({17, 21, 25, 29}));
+  EXPECT_EQ(plan.group_of(GlobalRank{21}, "dp_shard_cp"), to_ranks({17, 19, 21, 23}));
+  EXPECT_EQ(plan.group_of(GlobalRank{21}, "dp_cp"), to_ranks({17, 19, 21, 23, 25, 27, 29, 31}));
 }
 
 TEST(NemoPlan, MegatronFSDPFlattensOnlyWithContextParallelism) {
@@ -44,21 +44,21 @@ TEST(NemoPlan, MegatronFSDPFlattensOnlyWithContextParallelism) {
   EXPECT_EQ(names(plain), "dp cp tp");
   const Plan with_cp = nemo_plan(8, MegatronFSDPConfig{}, {.tp_size = 2, .cp_size = 2});
   EXPECT_EQ(names(with_cp), "dp cp tp dp_cp");
-  EXPECT_EQ(with_cp.group_of({3}, "dp_cp"), to_ranks({1, 3, 5, 7}));
+  EXPECT_EQ(with_cp.group_of(GlobalRank{3}, "dp_cp"), to_ranks({1, 3, 5, 7}));
 }
 
 TEST(NemoPlan, DDPAveragesOverAllRanks) {
   const Plan plan = nemo_plan(6, DDPConfig{});
   EXPECT_EQ(names(plan), "dp");
-  EXPECT_EQ(plan.group_of({2}, "dp"), to_ranks({0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(plan.group_of(GlobalRank{2}, "dp"), to_ranks({0, 1, 2, 3, 4, 5}));
 }
 
 TEST(NemoPlan, TheDocumentsMoeMeshLeavesTpAlone) {
   const Plan plan = nemo_plan(16, FSDP2Config{}, {.tp_size = 2, .pp_size = 2, .ep_size = 2});
   EXPECT_EQ(plan.layout("moe").to_string(), "[pp=2:8 ep_shard=2:4 ep=2:2 tp=2:1]");
   EXPECT_EQ(names(plan), "pp dp_replicate dp_shard cp tp dp dp_shard_cp dp_cp ep_shard ep");
-  EXPECT_EQ(plan.group_of({9}, "ep"), to_ranks({9, 11}));
-  EXPECT_EQ(plan.group_of({9}, "ep_shard"), to_ranks({9, 13}));
+  EXPECT_EQ(plan.group_of(GlobalRank{9}, "ep"), to_ranks({9, 11}));
+  EXPECT_EQ(plan.group_of(GlobalRank{9}, "ep_shard"), to_ranks({9, 13}));
 }
 
 TEST(NemoPlan, TodaysMoeMeshTakesTpIn) {
@@ -68,8 +68,8 @@ TEST(NemoPlan, TodaysMoeMeshTakesTpIn) {
   EXPECT_EQ(names(plan),
             "pp dp_replicate dp_shard cp tp dp dp_shard_cp dp_cp dp_replicate_dp_shard_cp_tp "
             "ep_shard ep");
-  EXPECT_EQ(plan.group_of({9}, "ep"), to_ranks({8, 9, 10, 11}));
-  EXPECT_EQ(plan.group_of({9}, "dp_replicate_dp_shard_cp_tp")->size(), 8U);
+  EXPECT_EQ(plan.group_of(GlobalRank{9}, "ep"), to_ranks({8, 9, 10, 11}));
+  EXPECT_EQ(plan.group_of(GlobalRank{9}, "dp_replicate_dp_shard_cp_tp")->size(), 8U);
 }
 
 TEST(NemoPlan, SizesBelowOneAreInferredWhereThePageSaysSo) {
@@ -84,9 +84,9 @@ TEST(NemoPlan, RanksMayBeListed) {
   const Plan plan =
       nemo_plan(8, FSDP2Config{}, {.tp_size = 2}, {.ranks = std::vector<int64_t>{6, 2, 5, 1}});
   EXPECT_EQ(plan.world(), 8);
-  EXPECT_EQ(plan.group_of({2}, "tp"), to_ranks({6, 2}));
-  EXPECT_EQ(plan.group_of({2}, "dp_cp"), to_ranks({2, 1}));
-  EXPECT_FALSE(plan.layout("world").contains({0}));
+  EXPECT_EQ(plan.group_of(GlobalRank{2}, "tp"), to_ranks({6, 2}));
+  EXPECT_EQ(plan.group_of(GlobalRank{2}, "dp_cp"), to_ranks({2, 1}));
+  EXPECT_FALSE(plan.layout("world").contains(GlobalRank{0}));
 }
 
 TEST(NemoPlan, ListedRanksGiveTodaysMoeMeshNoLine) {
@@ -94,8 +94,8 @@ TEST(NemoPlan, ListedRanksGiveTodaysMoeMeshNoLine) {
       8, FSDP2Config{}, {.pp_size = 2, .ep_size = 2},
       {.moe_mesh = MoeMesh::kToday, .ranks = std::vector<int64_t>{7, 6, 5, 4, 3, 2, 1, 0}});
   EXPECT_EQ(names(plan), "pp dp_replicate dp_shard cp tp dp dp_shard_cp dp_cp ep_shard ep");
-  EXPECT_EQ(plan.group_of({6}, "ep"), to_ranks({7, 6}));
-  EXPECT_EQ(plan.group_of({2}, "ep_shard"), to_ranks({2, 0}));
+  EXPECT_EQ(plan.group_of(GlobalRank{6}, "ep"), to_ranks({7, 6}));
+  EXPECT_EQ(plan.group_of(GlobalRank{2}, "ep_shard"), to_ranks({2, 0}));
 }
 
 TEST(NemoPlan, GroupsHaveTheirTimeOutBackEndAndLane) {

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/olmo_config.h"
 #include "tessera/plan/plan.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Every group that OLMo-core's build_world_mesh and its accessors would give in a world of this
 /// many ranks.
@@ -17,4 +18,4 @@ namespace tessera {
 /// ConfigError. `num_nodes` is asked for by HSDP alone, where it sets neither of its degrees.
 Plan olmo_plan(int64_t world, const olmo::WorldMeshConfig& config, int64_t num_nodes = 1);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -8,9 +8,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "tessera/base/export.h"
+
 /// The configuration values of OLMo-core's `distributed.parallel`, with the page's names, fields
 /// and defaults. Values alone: what they mean is olmo_plan's.
-namespace tessera::olmo {
+namespace tessera {
+namespace olmo TSR_API {
 
 enum class DataParallelType { fsdp, hsdp, ddp };
 
@@ -148,4 +151,5 @@ struct WorldMeshConfig {
   friend bool operator==(const WorldMeshConfig&, const WorldMeshConfig&) = default;
 };
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

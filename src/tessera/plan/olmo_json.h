@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/olmo_config.h"
 
 /// The configuration values as JSON with the page's field names, by nlohmann's conventions:
@@ -11,7 +12,8 @@
 ///
 /// A field that is absent or null has its default; the page's required ones (name, degree) must be
 /// there. Unknown fields and values of another type raise ConfigError.
-namespace tessera::olmo {
+namespace tessera {
+namespace olmo TSR_API {
 
 void to_json(nlohmann::json& json, const DataParallelConfig& config);
 void to_json(nlohmann::json& json, const TensorParallelConfig& config);
@@ -28,4 +30,5 @@ void from_json(const nlohmann::json& json, PipelineParallelConfig& config);
 void from_json(const nlohmann::json& json, TransformerPipelineParallelConfig& config);
 void from_json(const nlohmann::json& json, WorldMeshConfig& config);
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

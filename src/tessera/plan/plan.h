@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/group_spec.h"
 #include "tessera/plan/variable_rule.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct NamedLayout {
   std::string name;
@@ -103,4 +104,4 @@ class Plan {
   std::vector<Step> steps_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -47,14 +47,14 @@ TEST(Plan, MakesGroupsByLineAndByGroup) {
 TEST(Plan, GroupsOfOneRankComeInTheSameOrder) {
   const Plan plan = sample();
   std::string order;
-  for (const auto& [spec, ranks] : plan.groups_of({3})) {
+  for (const auto& [spec, ranks] : plan.groups_of(GlobalRank{3})) {
     order += concat(spec->name, "{", join(ranks, ","), "} ");
   }
   EXPECT_EQ(order, "TP{2,3} TP_TWIN{2,3} DP{1,3} DP_PARTS{3} DP_PARTS_TWIN{3} ");
-  EXPECT_EQ(plan.group_of({3}, "TP_FIRST"), std::nullopt);
-  EXPECT_EQ(plan.creation_index({3}, "TP_TWIN"), 4);
-  EXPECT_EQ(plan.creation_index({3}, "DP_PARTS_TWIN"), 15);
-  EXPECT_EQ(plan.creation_index({3}, "TP_FIRST"), std::nullopt);
+  EXPECT_EQ(plan.group_of(GlobalRank{3}, "TP_FIRST"), std::nullopt);
+  EXPECT_EQ(plan.creation_index(GlobalRank{3}, "TP_TWIN"), 4);
+  EXPECT_EQ(plan.creation_index(GlobalRank{3}, "DP_PARTS_TWIN"), 15);
+  EXPECT_EQ(plan.creation_index(GlobalRank{3}, "TP_FIRST"), std::nullopt);
 }
 
 TEST(Plan, KnowsItsNames) {

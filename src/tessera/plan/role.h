@@ -3,7 +3,9 @@
 #include <array>
 #include <string>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// What the groups of a kind do in training: the same words for every dialect.
 enum class Role {
@@ -31,4 +33,4 @@ const char* rhythm(Role role);
 inline constexpr std::array kLayoutRoles{Role::kData, Role::kTensor, Role::kContext,
                                          Role::kPipeline, Role::kExpert};
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

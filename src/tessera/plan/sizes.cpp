@@ -4,7 +4,7 @@
 #include "tessera/base/checked.h"
 #include "tessera/plan/internal/sizes.h"
 
-namespace tessera {
+namespace tessera::plan::detail {
 
 void check_positive(std::string_view name, int64_t size) {
   TSR_CHECK(size > 0, "size ", size, " of ", name, " is not positive; sizes start at 1");
@@ -38,4 +38,4 @@ void check_minutes(std::string_view name, int64_t minutes) {
             " is no time to wait; choose 1 to ", kMost);
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

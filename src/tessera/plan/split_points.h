@@ -4,7 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The layer with which each stage but the first begins, for layers shared out as evenly as can be.
 ///
@@ -16,4 +18,4 @@ std::vector<int64_t> even_split_points(int64_t num_layers, int64_t num_stages);
 /// embedding alone (point 0), the last the head alone (point num_layers).
 void check_split_points(std::span<const int64_t> points, int64_t num_layers);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

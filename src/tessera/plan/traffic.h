@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/plan/dialect.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The model and the batch whose training step is estimated.
 struct TrainingStep {
@@ -84,4 +85,4 @@ PerLink groups_per_link(const GroupFamily& groups, const Machine& machine);
 /// The bytes that all ranks together send over each kind of link in a step, for one kind of group.
 PerLink bytes_per_link(const GroupFamily& groups, const Traffic& traffic, const Machine& machine);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -94,10 +94,10 @@ TEST(Traffic, RefusesStepsThatCannotBe) {
 
 TEST(Links, AreNamedByTheBoundaryTheyCross) {
   const Machine machine{.gpus_per_node = 2, .nodes_per_rack = 2};
-  EXPECT_EQ(link_between({0}, {1}, machine), Link::kInNode);
-  EXPECT_EQ(link_between({0}, {3}, machine), Link::kAcrossNodes);
-  EXPECT_EQ(link_between({3}, {4}, machine), Link::kAcrossRacks);
-  EXPECT_EQ(link_between({3}, {4}, {.gpus_per_node = 2}), Link::kAcrossNodes);
+  EXPECT_EQ(link_between(GlobalRank{0}, GlobalRank{1}, machine), Link::kInNode);
+  EXPECT_EQ(link_between(GlobalRank{0}, GlobalRank{3}, machine), Link::kAcrossNodes);
+  EXPECT_EQ(link_between(GlobalRank{3}, GlobalRank{4}, machine), Link::kAcrossRacks);
+  EXPECT_EQ(link_between(GlobalRank{3}, GlobalRank{4}, {.gpus_per_node = 2}), Link::kAcrossNodes);
 }
 
 TEST(Links, GroupsCountByTheirWidest) {

@@ -21,7 +21,7 @@ std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from
   const GroupSpec* const theirs = to.find(role);
   const int64_t count = ours == nullptr ? from.plan.world() : ours->groups.count();
   for (int64_t i = 0; i < count; ++i) {
-    RankGroup a = ours == nullptr ? RankGroup{{i}} : sorted(ours->groups.group(i));
+    RankGroup a = ours == nullptr ? RankGroup{GlobalRank{i}} : sorted(ours->groups.group(i));
     RankGroup b{a.front()};
     if (theirs != nullptr) b = sorted(theirs->groups.group_of(a.front()).value_or(b));
     if (a != b) return LayoutDifference{to_string(role), std::move(a), std::move(b)};

@@ -116,7 +116,8 @@ RC_GTEST_PROP(TranslateProperty, WhatIsSaidIsTheSameLayout, ()) {
     for (int64_t rank = 0; rank < sample.query.world; ++rank) {
       const auto group = [&](const DialectPlan& plan) {
         const GroupSpec* const spec = plan.find(role);
-        RankGroup ranks = spec == nullptr ? RankGroup{{rank}} : *spec->groups.group_of({rank});
+        RankGroup ranks = spec == nullptr ? RankGroup{GlobalRank{rank}}
+                                          : *spec->groups.group_of(GlobalRank{rank});
         std::ranges::sort(ranks);
         return ranks;
       };

@@ -4,8 +4,9 @@
 #include <string>
 
 #include "tessera/base/environment.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What must hold of one of the process's variables, or be done to it, before groups are made.
 struct VariableRule {
@@ -26,4 +27,4 @@ struct VariableRule {
 /// ConfigError where a variable has a value that a rule refuses. Changes nothing.
 void check_variables(std::span<const VariableRule> rules, const Environment& environment);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// What a rank does in one slot of a pipeline table. The names are those of the text form.
 enum class ActionType : uint8_t {
@@ -119,4 +121,4 @@ std::ostream& operator<<(std::ostream& out, const Action& action);
 /// the rule where it is anything else: there is no second reading.
 Action parse_action(std::string_view text);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,10 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What another schedule would take, as shares of the present one.
 struct Alternative {
@@ -24,4 +25,4 @@ struct Alternative {
 std::vector<Alternative> alternatives(const Schedule& present, const Costs& costs,
                                       std::optional<int64_t> memory_limit = std::nullopt);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

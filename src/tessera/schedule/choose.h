@@ -5,10 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A schedule as users name it: by one word and its sizes.
 struct ScheduleChoice {
@@ -35,4 +36,4 @@ Schedule read_schedule(const std::string& path);
 /// ConfigError where the table would have more stages × microbatches than memory or patience allow.
 void check_table_size(const ScheduleShape& shape, bool searched);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,9 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The two formats of tables in files.
 enum class CsvFormat {
@@ -29,4 +30,4 @@ Schedule parse_schedule_csv(std::string_view text, std::string_view origin,
 /// table is not of the format.
 std::string to_csv(const Schedule& schedule, CsvFormat format);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

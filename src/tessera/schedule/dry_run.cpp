@@ -5,7 +5,7 @@
 #include "tessera/base/check.h"
 #include "tessera/schedule/internal/flow.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 DryRun::DryRun(const Schedule& schedule)
     : schedule_(schedule),
@@ -147,4 +147,4 @@ std::string DryRun::describe(size_t rank) {
                 column_of(wait.task, wait.rank), ")");
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

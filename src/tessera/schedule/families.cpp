@@ -7,7 +7,7 @@
 #include "tessera/schedule/internal/row_writer.h"
 #include "tessera/schedule/internal/stage_grid.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 using enum ActionType;
@@ -182,4 +182,4 @@ void align_forwards(std::vector<ScheduleRow>& rows, const ScheduleShape& shape) 
   for (size_t rank = 0; rank < rows.size(); ++rank) insert_idle(rows[rank], delays[rank]);
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

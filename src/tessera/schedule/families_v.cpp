@@ -6,7 +6,7 @@
 #include "tessera/schedule/internal/families.h"
 #include "tessera/schedule/internal/row_writer.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 using enum ActionType;
@@ -184,4 +184,4 @@ ScheduleRow dualpipev_row(const RankShape& shape) {
   return DualPipeVWriter(shape).write();
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

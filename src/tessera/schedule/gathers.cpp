@@ -3,7 +3,7 @@
 
 #include "tessera/schedule/internal/lowering.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 constexpr size_t kStagesAhead = 3;
@@ -110,4 +110,4 @@ ScheduleRow with_gathers(const ScheduleRow& row) {
   return result;
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

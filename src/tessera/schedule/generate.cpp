@@ -52,7 +52,7 @@ void check_at_least_stages(const ScheduleConfig& config) {
 }
 
 bool comes_in_rounds(int64_t pp, int64_t microbatches) {
-  return detail::microbatches_per_round(pp, microbatches) > 0;
+  return schedule::detail::microbatches_per_round(pp, microbatches) > 0;
 }
 
 void check_rounds(const ScheduleConfig& config) {
@@ -89,24 +89,24 @@ void check_family(const ScheduleConfig& config) {
                            " is no written-down family; search for it instead of generating it"));
 }
 
-using MakeRow = ScheduleRow (*)(const detail::RankShape&);
+using MakeRow = ScheduleRow (*)(const schedule::detail::RankShape&);
 
 MakeRow row_maker(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::kGPipe:
-      return detail::gpipe_row;
+      return schedule::detail::gpipe_row;
     case ScheduleKind::k1F1B:
-      return detail::one_f_one_b_row;
+      return schedule::detail::one_f_one_b_row;
     case ScheduleKind::kInterleaved1F1B:
-      return detail::interleaved_row;
+      return schedule::detail::interleaved_row;
     case ScheduleKind::kLoopedBFS:
-      return detail::looped_bfs_row;
+      return schedule::detail::looped_bfs_row;
     case ScheduleKind::kInterleavedZeroBubble:
-      return detail::interleaved_zero_bubble_row;
+      return schedule::detail::interleaved_zero_bubble_row;
     case ScheduleKind::kZBVZeroBubble:
-      return detail::zbv_row;
+      return schedule::detail::zbv_row;
     case ScheduleKind::kDualPipeV:
-      return detail::dualpipev_row;
+      return schedule::detail::dualpipev_row;
     case ScheduleKind::kZBH1:
     case ScheduleKind::kZBH2:
     case ScheduleKind::kVHalf:
@@ -140,7 +140,8 @@ Schedule generate(const ScheduleConfig& config) {
                              .microbatches = static_cast<int32_t>(full.microbatches),
                              .rank = rank}));
   }
-  if (full.kind == ScheduleKind::kInterleavedZeroBubble) detail::align_forwards(rows, shape);
+  if (full.kind == ScheduleKind::kInterleavedZeroBubble)
+    schedule::detail::align_forwards(rows, shape);
   return {std::string(to_string(full.kind)), shape, std::move(rows)};
 }
 

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/kind.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::k1F1B;
@@ -29,4 +30,4 @@ void check_config(const ScheduleConfig& config);
 /// does not come out even, and a batch smaller than their number gives fewer microbatches.
 std::vector<int64_t> microbatch_sizes(int64_t size, int64_t microbatches);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

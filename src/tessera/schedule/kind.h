@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The families of pipeline schedules.
 enum class ScheduleKind {
@@ -53,4 +55,4 @@ StagePlacement placement_of(ScheduleKind kind);
 /// The rank of each stage. ConfigError where a V does not come out even.
 std::vector<int32_t> place_stages(StagePlacement placement, int64_t pp, int64_t num_stages);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-using detail::is_elsewhere;
+using schedule::detail::is_elsewhere;
 
 Action stage_action(ActionType type, int32_t stage) {
   return Action(Task{.type = type, .stage = stage});
@@ -57,14 +57,14 @@ ScheduleRow with_messages(const Schedule& schedule, const ScheduleRow& row) {
   ScheduleRow result;
   for (const Action& action : row) {
     for (const Task& task : action.tasks()) {
-      if (is_elsewhere(schedule, task, detail::producer_stage(schedule, task))) {
-        result.emplace_back(detail::receive_of(task));
+      if (is_elsewhere(schedule, task, schedule::detail::producer_stage(schedule, task))) {
+        result.emplace_back(schedule::detail::receive_of(task));
       }
     }
     result.push_back(action);
     for (const Task& task : action.tasks()) {
-      if (is_elsewhere(schedule, task, detail::consumer_stage(schedule, task))) {
-        result.emplace_back(detail::send_of(task));
+      if (is_elsewhere(schedule, task, schedule::detail::consumer_stage(schedule, task))) {
+        result.emplace_back(schedule::detail::send_of(task));
       }
     }
   }
@@ -73,8 +73,8 @@ ScheduleRow with_messages(const Schedule& schedule, const ScheduleRow& row) {
 
 bool is_exchange(const Schedule& schedule, const Action& send, const Action& receive) {
   if (!is_send(send.type()) || !is_receive(receive.type())) return false;
-  return schedule.rank_of(detail::counterpart(send.tasks()[0]).stage) ==
-         schedule.rank_of(detail::counterpart(receive.tasks()[0]).stage);
+  return schedule.rank_of(schedule::detail::counterpart(send.tasks()[0]).stage) ==
+         schedule.rank_of(schedule::detail::counterpart(receive.tasks()[0]).stage);
 }
 
 // A send that a receive from the same rank follows becomes one batch with it.
@@ -114,18 +114,19 @@ ScheduleRow merged(const ScheduleRow& row) {
 
 Schedule lower(const Schedule& compute, const LowerOptions& options) {
   check_compute_only(compute);
-  detail::RowCheck(compute).run();  // Whether it can end shows when messages are added.
+  schedule::detail::RowCheck(compute).run();  // Whether it can end shows when messages are added.
   std::vector<ScheduleRow> rows;
   for (const ScheduleRow& row : compute.rows()) {
     ScheduleRow& lowered = rows.emplace_back(dense(row));
-    if (!options.messages_only) lowered = reduced(detail::with_gathers(lowered), compute.shape());
+    if (!options.messages_only)
+      lowered = reduced(schedule::detail::with_gathers(lowered), compute.shape());
   }
-  rows = detail::with_early_receives(compute, rows);
+  rows = schedule::detail::with_early_receives(compute, rows);
   if (options.receives == Receives::kEarly) {
     return {compute.name(), compute.shape(), std::move(rows)};
   }
   for (size_t rank = 0; rank < rows.size(); ++rank) {
-    rows[rank] = detail::with_deferred_receives(compute, rows[rank], rank);
+    rows[rank] = schedule::detail::with_deferred_receives(compute, rows[rank], rank);
   }
   return {compute.name(), compute.shape(), std::move(rows), SendMode::kPosted};
 }
@@ -135,9 +136,9 @@ Schedule lower_in_step(const Schedule& compute, bool fused) {
   verify(compute);
   std::vector<ScheduleRow> rows;
   for (int64_t rank = 0; rank < compute.pp(); ++rank) {
-    ScheduleRow row = with_messages(compute, dense(compute.row({rank})));
+    ScheduleRow row = with_messages(compute, dense(compute.row(GroupRank{rank})));
     if (fused) row = fused_exchanges(compute, row);
-    for (const int64_t stage : compute.stages_of({rank})) {
+    for (const int64_t stage : compute.stages_of(GroupRank{rank})) {
       row.push_back(stage_action(ActionType::kReduceGrad, static_cast<int32_t>(stage)));
     }
     rows.push_back(std::move(row));

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// When a receive is posted.
 enum class Receives {
@@ -31,4 +32,4 @@ Schedule with_reduce_grad(const Schedule& compute);
 /// The compute table without idle slots, adjacent I and W of one microbatch folded into B.
 Schedule merge_backward(const Schedule& compute);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

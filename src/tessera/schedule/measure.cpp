@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-using detail::producer_stage;
+using schedule::detail::producer_stage;
 
 /// Times that were measured, by stage.
 using Samples = std::vector<std::vector<double>>;
@@ -100,7 +100,7 @@ class Measuring {
 
   void note_message(const Task& task, double free, double start) {
     const int32_t maker = producer_stage(schedule_, task);
-    if (!detail::is_elsewhere(schedule_, task, maker)) return;
+    if (!schedule::detail::is_elsewhere(schedule_, task, maker)) return;
     auto& made_by = task.type == ActionType::kForward ? made_forward_ : made_grad_;
     const double made = made_by(maker, task.microbatch);
     // Clocks of different hosts may disagree by more than a message takes.
@@ -140,10 +140,11 @@ class Measuring {
 
   const Schedule& schedule_;
   const Simulation& simulation_;
-  std::array<Samples, 4> samples_;          // Of F, B, I and W.
-  Samples messages_;                        // By the stage that sends.
-  detail::StageGrid<double> made_forward_;  // When a stage's output was there, at its own rank.
-  detail::StageGrid<double> made_grad_;     // The same of its input gradient.
+  std::array<Samples, 4> samples_;  // Of F, B, I and W.
+  Samples messages_;                // By the stage that sends.
+  schedule::detail::StageGrid<double>
+      made_forward_;  // When a stage's output was there, at its own rank.
+  schedule::detail::StageGrid<double> made_grad_;  // The same of its input gradient.
 };
 
 /// One value for each of `stages`, from one for all or one for each.

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What the actions of a verified table cost, stage by stage: medians of what was measured. It
 /// undoes `simulate`, apart from what a table cannot tell:
@@ -19,4 +20,4 @@ Costs measure_costs(const Schedule& schedule, const Simulation& simulation);
 /// stages are joined their times add up, where one is cut its parts share.
 Costs recut(const Costs& costs, int64_t from_stages, int64_t to_stages);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

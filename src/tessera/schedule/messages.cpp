@@ -6,7 +6,7 @@
 #include "tessera/schedule/internal/stage_grid.h"
 #include "tessera/schedule/verify.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 /// Emits the ranks' rows in turns, one action each, and with each send its receive.
@@ -136,4 +136,4 @@ ScheduleRow with_deferred_receives(const Schedule& schedule, const ScheduleRow& 
   return Deferral(schedule, rank).run(row);
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

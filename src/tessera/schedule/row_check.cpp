@@ -5,7 +5,7 @@
 #include "tessera/base/check.h"
 #include "tessera/schedule/internal/flow.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 using enum ActionType;
@@ -179,4 +179,4 @@ void RowCheck::check_stages() const {
   }
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/action.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct ScheduleShape {
   int64_t pp = 1;  // Ranks of the pipeline.
@@ -49,7 +50,9 @@ class Schedule {
   std::span<const ScheduleRow> rows() const { return rows_; }
   const ScheduleRow& row(GroupRank rank) const { return rows_[static_cast<size_t>(rank.value)]; }
 
-  GroupRank rank_of(int64_t stage) const { return {stage_to_rank_[static_cast<size_t>(stage)]}; }
+  GroupRank rank_of(int64_t stage) const {
+    return GroupRank{stage_to_rank_[static_cast<size_t>(stage)]};
+  }
   std::span<const int32_t> stage_to_rank() const { return stage_to_rank_; }
   /// The stages of a rank, ascending.
   std::vector<int64_t> stages_of(GroupRank rank) const;
@@ -87,4 +90,4 @@ class Schedule {
 /// The smallest shape that holds all tasks of the rows, one rank a row.
 ScheduleShape shape_of(std::span<const ScheduleRow> rows);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -156,7 +156,7 @@ RC_GTEST_PROP(ScheduleProperty, TheMemoryCurvePeaksWhereTheSimulationSays, ()) {
   const Simulation result = simulate(schedule, any_costs(schedule.num_stages()));
   for (int64_t rank = 0; rank < schedule.pp(); ++rank) {
     int64_t peak = 0;
-    const auto curve = live_activations(schedule, result, {rank});
+    const auto curve = live_activations(schedule, result, GroupRank{rank});
     for (const LiveActivations& change : curve) peak = std::max(peak, change.live);
     RC_ASSERT(peak == result.ranks[static_cast<size_t>(rank)].peak_activations);
     RC_ASSERT(curve.back().live == 0);

@@ -16,7 +16,7 @@ TEST(Schedule, FindsWhoHasWhichStage) {
   const Schedule schedule = table({"0F0 3F0 3B0 0B0", "1F0 2F0 2I0 2W0 1B0"});
   EXPECT_EQ(schedule.shape(), (ScheduleShape{.pp = 2, .num_stages = 4, .microbatches = 1}));
   EXPECT_EQ(schedule.rank_of(3), GroupRank{0});
-  EXPECT_EQ(schedule.stages_of({1}), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(schedule.stages_of(GroupRank{1}), (std::vector<int64_t>{1, 2}));
   EXPECT_TRUE(schedule.is_compute_only());
 }
 

@@ -12,13 +12,13 @@
 namespace tessera {
 namespace {
 
-using detail::Dispatcher;
-using detail::DispatchRules;
-using detail::OrderTimer;
-using detail::Score;
-using detail::SearchProblem;
-using detail::TaskOrder;
-using detail::WishedTimes;
+using schedule::detail::Dispatcher;
+using schedule::detail::DispatchRules;
+using schedule::detail::OrderTimer;
+using schedule::detail::Score;
+using schedule::detail::SearchProblem;
+using schedule::detail::TaskOrder;
+using schedule::detail::WishedTimes;
 
 // Together less than a second for 16 ranks × 64 microbatches; placing a task takes some ten times
 // as long as timing it.
@@ -37,8 +37,9 @@ constexpr std::array kFamilies{ScheduleKind::kGPipe,
 bool is_better(const Simulation& a, const Simulation& b) {
   const double span_a = longest_span(a);
   const double span_b = longest_span(b);
-  if (detail::is_shorter(span_a, span_b)) return true;
-  return !detail::is_shorter(span_b, span_a) && detail::is_shorter(a.makespan, b.makespan);
+  if (schedule::detail::is_shorter(span_a, span_b)) return true;
+  return !schedule::detail::is_shorter(span_b, span_a) &&
+         schedule::detail::is_shorter(a.makespan, b.makespan);
 }
 
 bool is_possible(const ScheduleConfig& config) {
@@ -193,7 +194,7 @@ class PlacementSearch {
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
     const int64_t attempts = std::min(kMostTimed / share_ / tasks, kAttemptsPerTask * tasks);
     const auto share = static_cast<int64_t>(orders_.size() + 1);
-    detail::Improver improver(problem_, timer_, attempts);
+    schedule::detail::Improver improver(problem_, timer_, attempts);
     for (Scored& scored : orders_) scored.score = improver.climb(scored.order, attempts / share);
     const auto best = std::ranges::min_element(
         orders_, [](const Scored& a, const Scored& b) { return a.score.is_better_than(b.score); });

@@ -4,10 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/generate.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct SearchRequest {
   int64_t pp = 1;
@@ -50,4 +51,4 @@ SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,
 Schedule make_schedule(const ScheduleConfig& config, const Costs& costs,
                        std::optional<int64_t> memory_limit = std::nullopt);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

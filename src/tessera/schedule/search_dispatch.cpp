@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -138,4 +138,4 @@ TaskId Dispatcher::task_of(const Candidate& candidate) const {
   return problem_.task(candidate.phase, candidate.stage, next(candidate.phase, candidate.stage));
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -12,12 +12,12 @@
 namespace tessera {
 namespace {
 
-using detail::OrderTimer;
-using detail::Phase;
-using detail::Score;
-using detail::SearchProblem;
-using detail::TaskId;
-using detail::TaskOrder;
+using schedule::detail::OrderTimer;
+using schedule::detail::Phase;
+using schedule::detail::Score;
+using schedule::detail::SearchProblem;
+using schedule::detail::TaskId;
+using schedule::detail::TaskOrder;
 
 /// All orders of one rank's tasks in which every F comes before its I, that before its W, and no
 /// more activations are held than the limit allows. On rank 0 the first stage's microbatches count

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 void shift(std::vector<TaskId>& row, size_t from, size_t to) {
@@ -176,4 +176,4 @@ size_t Improver::random_below(size_t end) {
   return static_cast<size_t>(random_ >> 33U) % end;
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -7,7 +7,7 @@
 #include "tessera/schedule/internal/search_patterns.h"
 #include "tessera/schedule/verify.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 constexpr int64_t kEnough = 100'000;
@@ -61,4 +61,4 @@ TEST(Improver, TriesNoMoreThanItMay) {
 }
 
 }  // namespace
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

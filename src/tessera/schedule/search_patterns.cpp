@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 constexpr int kTicksPerStage = 3;
@@ -167,4 +167,4 @@ std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t mo
   return wishes;
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 namespace {
 
 double cost_of(const std::vector<double>& costs, size_t stage) {
@@ -202,4 +202,4 @@ TaskOrder to_order(const SearchProblem& problem, const Schedule& schedule) {
   return order;
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 bool Score::is_better_than(const Score& other) const {
   const auto differ = [](double a, double b) { return is_shorter(a, b) || is_shorter(b, a); };
@@ -72,4 +72,4 @@ Score OrderTimer::score(const TaskOrder& order) const {
   return score;
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

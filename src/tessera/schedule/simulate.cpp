@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-using detail::kNoStage;
+using schedule::detail::kNoStage;
 
 // One cost for each stage.
 std::vector<double> per_stage(const std::vector<double>& values, int64_t num_stages,
@@ -75,14 +75,15 @@ class Simulator {
   }
 
   double& arrival(const Task& task) {
-    return (detail::goes_forward(task.type) ? inputs_ : grads_)(task.stage, task.microbatch);
+    return (schedule::detail::goes_forward(task.type) ? inputs_ : grads_)(task.stage,
+                                                                          task.microbatch);
   }
 
   double ready_at(const Action& action) {
     if (!action.computes()) return 0;
     double ready = 0;
     for (const Task& task : action.tasks()) {
-      if (detail::producer_stage(schedule_, task) != kNoStage) {
+      if (schedule::detail::producer_stage(schedule_, task) != kNoStage) {
         ready = std::max(ready, arrival(task));
       }
     }
@@ -114,11 +115,12 @@ class Simulator {
 
   // Results for the same rank are there at once; others when a message has brought them.
   void hand_on(const Task& task, double end) {
-    if (is_send(task.type)) return deliver(detail::counterpart(task), end + message_[stage(task)]);
-    const int32_t consumer = detail::consumer_stage(schedule_, task);
+    if (is_send(task.type))
+      return deliver(schedule::detail::counterpart(task), end + message_[stage(task)]);
+    const int32_t consumer = schedule::detail::consumer_stage(schedule_, task);
     if (!is_compute(task.type) || consumer == kNoStage) return;
     const Task receiver{task.type, consumer, task.microbatch};
-    if (!detail::is_elsewhere(schedule_, task, consumer)) return deliver(receiver, end);
+    if (!schedule::detail::is_elsewhere(schedule_, task, consumer)) return deliver(receiver, end);
     if (!schedule_.communicates()) deliver(receiver, end + message_[stage(task)]);
   }
 
@@ -136,9 +138,9 @@ class Simulator {
   std::vector<double> weight_grad_;
   std::vector<double> message_;
   double overlap_;
-  detail::StageGrid<double> inputs_;  // When what the stage's forward needs is there.
-  detail::StageGrid<double> grads_;   // The same for its backward.
-  detail::WorkList work_;
+  schedule::detail::StageGrid<double> inputs_;  // When what the stage's forward needs is there.
+  schedule::detail::StageGrid<double> grads_;   // The same for its backward.
+  schedule::detail::WorkList work_;
   std::vector<double> now_;  // By rank.
   std::vector<std::vector<TimeSpan>> spans_;
 };

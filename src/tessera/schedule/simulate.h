@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What things cost, in any one unit of time. A list has one entry for all stages or one for each.
 struct Costs {
@@ -74,4 +75,4 @@ struct LiveActivations {
 std::vector<LiveActivations> live_activations(const Schedule& schedule,
                                               const Simulation& simulation, GroupRank rank);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -170,7 +170,7 @@ TEST(Simulate, AnOverlapStartsWhenBothPartsCan) {
 TEST(Simulate, HoldsActivationsFromForwardToBackward) {
   const Schedule schedule = table({"0F0 0F1 0I0 0W0 0B1"});
   const Simulation result = simulate(schedule, {});
-  EXPECT_EQ(live_activations(schedule, result, {0}),
+  EXPECT_EQ(live_activations(schedule, result, GroupRank{0}),
             (std::vector<LiveActivations>{{0, 1}, {1, 2}, {4, 1}, {6, 0}}));
   EXPECT_EQ(result.ranks[0].peak_activations, 2);
 }

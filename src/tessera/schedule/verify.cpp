@@ -16,9 +16,9 @@ std::string Verification::to_string() const {
 }
 
 Verification verify(const Schedule& schedule) {
-  detail::RowCheck rows(schedule);
+  schedule::detail::RowCheck rows(schedule);
   rows.run();
-  detail::DryRun(schedule).run();
+  schedule::detail::DryRun(schedule).run();
   return {.communicates = schedule.communicates(),
           .sends = schedule.sends(),
           .same_order = rows.same_order(),

@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What was proved of a table.
 struct Verification {
@@ -27,4 +28,4 @@ struct Verification {
 /// for a deadlock, the cycle: who waits in which action for whom.
 Verification verify(const Schedule& schedule);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

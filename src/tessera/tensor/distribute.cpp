@@ -5,6 +5,9 @@
 #include "tessera/tensor/internal/pieces.h"
 
 namespace tessera {
+
+using namespace tensor::detail;
+
 namespace {
 
 std::optional<Pieces> pieces_of(const Placement& placement, const at::Tensor& local,

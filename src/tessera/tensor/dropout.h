@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tessera/base/export.h"
 #include "tessera/base/random.h"
 #include "tessera/topology/box.h"
 
@@ -10,7 +11,7 @@ namespace at {
 class Tensor;
 }
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class DTensor;
 
@@ -26,4 +27,4 @@ at::Tensor dropout(const at::Tensor& x, std::span<const Box> pieces,
 /// The same for a sharded tensor, which must not be Partial. Local.
 DTensor dropout(const DTensor& x, const RandomKey& key, double p);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -8,6 +8,9 @@
 #include "tessera/tensor/internal/routes.h"
 
 namespace tessera {
+
+using namespace tensor::detail;
+
 namespace {
 
 // The shape of the whole where all ranks have equal pieces.

@@ -8,11 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/tensor/placements.h"
 #include "tessera/topology/box.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct FromLocalOptions {
   /// The global shape. Unless it is given, every rank holds a piece of the same size.
@@ -95,4 +96,4 @@ Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
 Box get_local_shape_and_global_offset(const DTensor& tensor,
                                       std::optional<GlobalRank> rank = std::nullopt);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

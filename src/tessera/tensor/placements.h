@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/placement.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What each axis of a mesh does to a tensor, outermost first.
 using Placements = std::vector<Placement>;
@@ -25,4 +26,4 @@ Placements checked_placements(std::span<const Placement> placements, int64_t num
 /// rank.
 Placements gradient_placements(std::span<const Placement> placements);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tessera/base/export.h"
 #include "tessera/base/random.h"
 #include "tessera/topology/box.h"
 
@@ -10,7 +11,7 @@ namespace at {
 class Tensor;
 }
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class DTensor;
 class ShardedFlatTensor;
@@ -38,4 +39,4 @@ void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey&
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
 void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

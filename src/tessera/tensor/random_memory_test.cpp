@@ -70,7 +70,7 @@ int64_t status(const std::string& name) {
 }
 
 TEST(InitMemory, OneRankOf64HoldsOneSixtyFourthAndNoFullTensor) {
-  const World world = World::fake({0}, 64);
+  const World world = World::fake(GlobalRank{0}, 64);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 8}, {"tp", 8}}));
   std::ofstream("/proc/self/clear_refs") << 5;  // The peak starts anew.
   const int64_t before = status("VmRSS:");

@@ -96,7 +96,7 @@ TEST(InitErrors, NameTheValueTheRuleAndTheFix) {
 }
 
 TEST(InitErrors, APartialTensorHasNoInitialValue) {
-  const World world = World::fake({0}, 2);
+  const World world = World::fake(GlobalRank{0}, 2);
   const DeviceMesh mesh(world, Layout::row_major({{"tp", 2}}));
   const DTensor terms =
       DTensor::from_local(at::empty({4}), mesh, {Partial{}}, {.shape = Shape{4}, .check = false});

@@ -5,9 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/tensor/placements.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A tensor dimension cut by a mesh axis; see cut_runs().
 struct AxisCut {
@@ -53,4 +54,4 @@ std::vector<RedistributeStep> redistribute_plan(std::span<const int64_t> shape,
                                                 std::span<const Placement> from,
                                                 std::span<const Placement> to);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

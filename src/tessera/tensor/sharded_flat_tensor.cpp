@@ -11,6 +11,8 @@
 
 namespace tessera {
 
+using namespace tensor::detail;
+
 struct ShardedFlatTensor::State {
   at::Tensor local;
   at::Tensor whole;  // While sharded without memory, if it is there at all.
@@ -147,7 +149,7 @@ at::Tensor ShardedFlatTensor::gathered_on_first(at::ScalarType dtype) const {
   const ShardingSpec& spec = sharding_spec();
   const at::Tensor row = padded(state_->local.detach().to(dtype), spec.largest_shard());
   std::vector<at::Tensor> rows(static_cast<size_t>(spec.num_ranks()), row);
-  if (row.numel() > 0) rows = tessera::gather(row, kFirst, process_group()).wait_all();
+  if (row.numel() > 0) rows = tessera::gather(row, kFirst, process_group()).wait();
   if (process_group().rank() != kFirst) return row.new_empty({0});
   const at::Tensor table = row.new_empty({spec.num_ranks(), row.numel()});
   for (int64_t rank = 0; rank < spec.num_ranks(); ++rank) {

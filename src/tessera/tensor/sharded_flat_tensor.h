@@ -9,10 +9,11 @@
 #include <ostream>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/tensor/sharding_spec.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct FlatShardOptions {
   std::optional<ShardingSpec> sharding_spec = std::nullopt;  // ShardingSpec::even unless given.
@@ -126,4 +127,4 @@ class ShardedFlatParameter : public ShardedFlatTensor {
   explicit ShardedFlatParameter(const ShardedFlatTensor& tensor);
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

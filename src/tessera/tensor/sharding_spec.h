@@ -4,9 +4,10 @@
 #include <ostream>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/box.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The runs of a flattened tensor that one rank holds, in the order in which it holds them.
 using FlatSpans = std::vector<Span>;
@@ -44,4 +45,4 @@ class ShardingSpec {
   std::vector<int64_t> numels_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

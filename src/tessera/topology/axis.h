@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// A name and a size: how callers describe an axis that is to be made.
 struct AxisSize {
@@ -58,4 +60,4 @@ class Axis {
   std::vector<Extent> extents_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,9 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/placement.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A half-open run of indices along one dimension.
 struct Span {
@@ -66,4 +67,4 @@ std::vector<Box> local_boxes(std::span<const int64_t> global_shape,
                              std::span<const int64_t> coordinate,
                              std::span<const Placement> placements);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,10 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/axis.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class RankTable;
 
@@ -60,4 +61,4 @@ class GroupRange {
   std::shared_ptr<const RankTable> table_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

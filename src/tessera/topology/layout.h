@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/axis.h"
 #include "tessera/topology/group_range.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class RankTable;
 
@@ -35,7 +36,7 @@ class Layout {
   static Layout row_major(const AxisSizes& axes);
 
   /// The first axis varies fastest and the first rank is `origin`: Megatron's convention.
-  static Layout first_fastest(const AxisSizes& axes, GlobalRank origin = {0});
+  static Layout first_fastest(const AxisSizes& axes, GlobalRank origin = {});
 
   /// Row-major positions renamed by an explicit list of ranks, sorted or not.
   static Layout from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks);
@@ -121,4 +122,4 @@ class Layout {
   std::shared_ptr<const RankTable> table_;  // Null: a position is its rank. Shared by sub-layouts.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

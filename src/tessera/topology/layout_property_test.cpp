@@ -40,7 +40,7 @@ Layout any_layout() {
     case 0:
       return Layout::row_major(sizes);
     case 1:
-      return Layout::first_fastest(sizes, {*rc::gen::inRange<int64_t>(0, 100)});
+      return Layout::first_fastest(sizes, GlobalRank{*rc::gen::inRange<int64_t>(0, 100)});
     default:
       return Layout::from_ranks(sizes, any_ranks(Layout::row_major(sizes).size()));
   }
@@ -86,7 +86,7 @@ RC_GTEST_PROP(LayoutProperty, CoordinateAndRankAreInverse, ()) {
   }
   RC_ASSERT(static_cast<int64_t>(seen.size()) == layout.size());
   for (int64_t other = -2; other < 4 * layout.size() + 110; ++other) {
-    RC_ASSERT(layout.contains({other}) == seen.contains({other}));
+    RC_ASSERT(layout.contains(GlobalRank{other}) == seen.contains(GlobalRank{other}));
   }
 }
 

@@ -31,11 +31,11 @@ TEST(Layout, RowMajorVariesTheLastAxisFastest) {
 
 TEST(Layout, FirstFastestStartsAtItsOrigin) {
   const AxisSizes axes{{"tp", 2}, {"dp", 3}};
-  const Layout layout = Layout::first_fastest(axes, {10});
-  EXPECT_EQ(layout.group_of({11}, {"dp"}), to_ranks({11, 13, 15}));
-  EXPECT_EQ(layout.coordinate({14}), (Coordinate{0, 2}));
-  EXPECT_FALSE(layout.contains({9}));
-  EXPECT_FALSE(layout.contains({16}));
+  const Layout layout = Layout::first_fastest(axes, GlobalRank{10});
+  EXPECT_EQ(layout.group_of(GlobalRank{11}, {"dp"}), to_ranks({11, 13, 15}));
+  EXPECT_EQ(layout.coordinate(GlobalRank{14}), (Coordinate{0, 2}));
+  EXPECT_FALSE(layout.contains(GlobalRank{9}));
+  EXPECT_FALSE(layout.contains(GlobalRank{16}));
   EXPECT_EQ(layout.to_string(), "[tp=2:1 dp=3:2] from rank 10");
 }
 
@@ -43,27 +43,27 @@ TEST(Layout, GroupsComeInIncreasingPosition) {
   EXPECT_EQ(all(Layout::row_major({{"dp", 2}, {"tp", 2}}).groups({"dp"})),
             (std::vector{to_ranks({0, 2}), to_ranks({1, 3})}));
   const Layout mesh = sample();
-  EXPECT_EQ(mesh.group_of({5}, {"tp", "pp"}), mesh.group_of({5}, {"pp", "tp"}));
-  EXPECT_EQ(mesh.group_of({5}, {"pp", "tp"}), to_ranks({4, 5, 6, 7, 16, 17, 18, 19}));
+  EXPECT_EQ(mesh.group_of(GlobalRank{5}, {"tp", "pp"}), mesh.group_of(GlobalRank{5}, {"pp", "tp"}));
+  EXPECT_EQ(mesh.group_of(GlobalRank{5}, {"pp", "tp"}), to_ranks({4, 5, 6, 7, 16, 17, 18, 19}));
   EXPECT_EQ(mesh.num_groups({"pp", "tp"}), 3);
-  EXPECT_EQ(mesh.group_index({5}, {"pp", "tp"}), 1);
+  EXPECT_EQ(mesh.group_index(GlobalRank{5}, {"pp", "tp"}), 1);
 }
 
 TEST(Layout, NoAxisGivesGroupsOfOneAndAllAxesGiveTheWorld) {
   const Layout mesh = sample();
   EXPECT_EQ(mesh.groups({}).size(), 24);
-  EXPECT_EQ(mesh.group_of({7}, {}), to_ranks({7}));
-  EXPECT_EQ(mesh.group_of({7}, mesh.axis_names()), mesh.ranks());
+  EXPECT_EQ(mesh.group_of(GlobalRank{7}, {}), to_ranks({7}));
+  EXPECT_EQ(mesh.group_of(GlobalRank{7}, mesh.axis_names()), mesh.ranks());
 }
 
 TEST(Layout, ARankTableRenamesPositions) {
   const AxisSizes axes{{"dp", 2}, {"tp", 2}};
   const Layout mesh = Layout::from_ranks(axes, to_ranks({3, 1, 0, 2}));
-  EXPECT_EQ(mesh.coordinate({0}), (Coordinate{1, 0}));
+  EXPECT_EQ(mesh.coordinate(GlobalRank{0}), (Coordinate{1, 0}));
   EXPECT_EQ(mesh.rank(Coordinate{0, 1}), GlobalRank{1});
-  EXPECT_EQ(mesh.group_of({2}, {"dp"}), to_ranks({1, 2}));
+  EXPECT_EQ(mesh.group_of(GlobalRank{2}, {"dp"}), to_ranks({1, 2}));
   EXPECT_EQ(mesh.to_string(), "[dp=2:2 tp=2:1] over ranks 3,1,0,2");
-  EXPECT_FALSE(mesh.contains({4}));
+  EXPECT_FALSE(mesh.contains(GlobalRank{4}));
 }
 
 TEST(Layout, AListOfConsecutiveRanksNeedsNoTable) {
@@ -74,17 +74,17 @@ TEST(Layout, AListOfConsecutiveRanksNeedsNoTable) {
 }
 
 TEST(Layout, SelectGoesThroughARank) {
-  const Layout sub = sample().select({"tp", "pp"}, {9});
+  const Layout sub = sample().select({"tp", "pp"}, GlobalRank{9});
   EXPECT_EQ(sub.axis_names(), (AxisNames{"tp", "pp"}));
   EXPECT_EQ(sub.ranks(), to_ranks({8, 20, 9, 21, 10, 22, 11, 23}));
-  EXPECT_TRUE(sub.contains({22}));
-  EXPECT_FALSE(sub.contains({12})) << "rank 12 has another dp index";
+  EXPECT_TRUE(sub.contains(GlobalRank{22}));
+  EXPECT_FALSE(sub.contains(GlobalRank{12})) << "rank 12 has another dp index";
 }
 
 TEST(Layout, SelectKeepsTheRankTable) {
   const AxisSizes axes{{"dp", 2}, {"tp", 2}};
   const Layout mesh = Layout::from_ranks(axes, to_ranks({3, 1, 0, 2}));
-  EXPECT_EQ(mesh.select({"tp"}, {0}).ranks(), to_ranks({0, 2}));
+  EXPECT_EQ(mesh.select({"tp"}, GlobalRank{0}).ranks(), to_ranks({0, 2}));
 }
 
 TEST(Layout, FlattenOfNeighboursMergesTheirExtents) {
@@ -96,13 +96,13 @@ TEST(Layout, FlattenOfNeighboursMergesTheirExtents) {
 TEST(Layout, FlattenOfDistantAxesStaysAnAxis) {
   const Layout flat = sample().flatten({"pp", "tp"}, "model");
   EXPECT_EQ(flat.to_string(), "[model=(2:12,4:1) dp=3:4]");
-  EXPECT_EQ(flat.group_of({5}, {"model"}), to_ranks({4, 5, 6, 7, 16, 17, 18, 19}));
-  EXPECT_EQ(flat.coordinate({17}), (Coordinate{5, 1}));
+  EXPECT_EQ(flat.group_of(GlobalRank{5}, {"model"}), to_ranks({4, 5, 6, 7, 16, 17, 18, 19}));
+  EXPECT_EQ(flat.coordinate(GlobalRank{17}), (Coordinate{5, 1}));
 }
 
 TEST(Layout, AFlattenedAxisCountsByItsOwnIndex) {
   const Layout flat = sample().flatten({"tp", "pp"}, "model");  // pp fastest
-  EXPECT_EQ(flat.group_of({5}, {"model"}), to_ranks({4, 16, 5, 17, 6, 18, 7, 19}));
+  EXPECT_EQ(flat.group_of(GlobalRank{5}, {"model"}), to_ranks({4, 16, 5, 17, 6, 18, 7, 19}));
 }
 
 TEST(Layout, SplitUndoesFlatten) {
@@ -119,29 +119,30 @@ TEST(Layout, SplitCutsAcrossExtents) {
 
 TEST(Layout, ConcatenatePutsSubGridsSideBySide) {
   const Layout mesh = sample();
-  const Layout model = mesh.flatten({"pp", "tp"}, "model").select({"model"}, {5});
-  const std::vector<Layout> parts{model, mesh.select({"dp"}, {5})};
+  const Layout model = mesh.flatten({"pp", "tp"}, "model").select({"model"}, GlobalRank{5});
+  const std::vector<Layout> parts{model, mesh.select({"dp"}, GlobalRank{5})};
   const Layout expected = mesh.flatten({"pp", "tp"}, "model");
-  EXPECT_EQ(Layout::concatenate(parts, {5}), expected);
-  const std::vector<Layout> two{mesh.select({"tp"}, {17}), mesh.select({"pp"}, {17})};
-  EXPECT_EQ(Layout::concatenate(two, {17}), mesh.select({"tp", "pp"}, {17}));
+  EXPECT_EQ(Layout::concatenate(parts, GlobalRank{5}), expected);
+  const std::vector<Layout> two{mesh.select({"tp"}, GlobalRank{17}),
+                                mesh.select({"pp"}, GlobalRank{17})};
+  EXPECT_EQ(Layout::concatenate(two, GlobalRank{17}), mesh.select({"tp", "pp"}, GlobalRank{17}));
 }
 
 TEST(Layout, KnowsItsLargestRank) {
   EXPECT_EQ(sample().largest_rank(), GlobalRank{23});
-  EXPECT_EQ(Layout::first_fastest({{"tp", 4}}, {3}).largest_rank(), GlobalRank{6});
+  EXPECT_EQ(Layout::first_fastest({{"tp", 4}}, GlobalRank{3}).largest_rank(), GlobalRank{6});
   const Layout listed = Layout::from_ranks({{"dp", 2}, {"tp", 2}}, to_ranks({7, 1, 3, 5}));
   EXPECT_EQ(listed.largest_rank(), GlobalRank{7});
-  EXPECT_EQ(listed.select({"tp"}, {5}).largest_rank(), GlobalRank{5});
+  EXPECT_EQ(listed.select({"tp"}, GlobalRank{5}).largest_rank(), GlobalRank{5});
 }
 
 TEST(Layout, EqualityIsAboutRanks) {
   const AxisSizes two_by_two{{"dp", 2}, {"tp", 2}};
   const Layout from_table =
-      Layout::from_ranks(two_by_two, to_ranks({0, 2, 4, 6})).select({"tp"}, {4});
+      Layout::from_ranks(two_by_two, to_ranks({0, 2, 4, 6})).select({"tp"}, GlobalRank{4});
   const Layout from_grid = Layout::row_major({{"tp", 4}, {"x", 2}})
                                .split("tp", AxisSizes{{"a", 2}, {"tp", 2}})
-                               .select({"tp"}, {4});
+                               .select({"tp"}, GlobalRank{4});
   EXPECT_EQ(from_table.ranks(), to_ranks({4, 6}));
   EXPECT_EQ(from_table, from_grid);
   EXPECT_NE(sample(), sample().permute({"tp", "dp", "pp"}));
@@ -149,7 +150,7 @@ TEST(Layout, EqualityIsAboutRanks) {
 
 TEST(Layout, AMillionRanksCostNothing) {
   const Layout world = Layout::row_major({{"dp", 1 << 17}, {"tp", 8}});
-  EXPECT_EQ(world.group_of({1'000'000}, {"tp"}).front(), GlobalRank{1'000'000});
+  EXPECT_EQ(world.group_of(GlobalRank{1'000'000}, {"tp"}).front(), GlobalRank{1'000'000});
   EXPECT_EQ(world.groups({"dp"}).size(), 8);
 }
 
@@ -162,7 +163,7 @@ TEST(LayoutErrors, NameTheValueAndTheRule) {
             "an axis of size 2 has no name; name every axis");
   EXPECT_EQ(message_of<ConfigError>([] { (void)sample().axis("dpp"); }),
             "the layout [pp=2:12 dp=3:4 tp=4:1] has no axis 'dpp'; did you mean 'pp'?");
-  EXPECT_EQ(message_of<ConfigError>([] { (void)sample().coordinate({24}); }),
+  EXPECT_EQ(message_of<ConfigError>([] { (void)sample().coordinate(GlobalRank{24}); }),
             "rank 24 is not in the layout [pp=2:12 dp=3:4 tp=4:1] of 24 ranks");
   EXPECT_EQ(message_of<ConfigError>([] { (void)sample().rank(Coordinate{0, 3, 0}); }),
             "index 3 is outside axis 'dp'; it has indices 0 to 2");
@@ -172,7 +173,7 @@ TEST(LayoutErrors, RefuseWhatOverflows) {
   const int64_t huge = std::numeric_limits<int64_t>::max() / 2;
   EXPECT_THROW(Layout::row_major({{"dp", huge}, {"tp", 3}}), ConfigError);
   const AxisSizes axes{{"dp", huge}};
-  EXPECT_THROW(Layout::first_fastest(axes, {huge + 2}), ConfigError);
+  EXPECT_THROW(Layout::first_fastest(axes, GlobalRank{huge + 2}), ConfigError);
 }
 
 TEST(LayoutErrors, RefuseBadRankLists) {
@@ -212,27 +213,28 @@ TEST(LayoutErrors, RefuseBadAlgebra) {
 
 TEST(LayoutErrors, RefuseToConcatenateWhatIsNotApart) {
   const Layout mesh = sample();
-  const Layout tp = mesh.select({"tp"}, {5});
-  const Layout model = mesh.flatten({"pp", "dp"}, "m").select({"m"}, {5});
+  const Layout tp = mesh.select({"tp"}, GlobalRank{5});
+  const Layout model = mesh.flatten({"pp", "dp"}, "m").select({"m"}, GlobalRank{5});
   const auto concatenate = [](const Layout& a, const Layout& b, GlobalRank through) {
     return Layout::concatenate(std::vector<Layout>{a, b}, through);
   };
-  EXPECT_EQ(message_of<ConfigError>([&] { concatenate(model, mesh.select({"dp"}, {5}), {5}); }),
+  EXPECT_EQ(message_of<ConfigError>(
+                [&] { concatenate(model, mesh.select({"dp"}, GlobalRank{5}), GlobalRank{5}); }),
             "the axes m=6:4 and dp=3:4 step through the same ranks; choose one of them");
-  EXPECT_THROW(concatenate(tp, tp, {5}), ConfigError);
-  EXPECT_THROW(concatenate(tp, mesh.select({"dp"}, {4}), {5}), ConfigError);
-  EXPECT_THROW((void)Layout::concatenate({}, {0}), ConfigError);
+  EXPECT_THROW(concatenate(tp, tp, GlobalRank{5}), ConfigError);
+  EXPECT_THROW(concatenate(tp, mesh.select({"dp"}, GlobalRank{4}), GlobalRank{5}), ConfigError);
+  EXPECT_THROW((void)Layout::concatenate({}, GlobalRank{0}), ConfigError);
   // 6 cut into 2 × 3 and into 3 × 2: rank 8 would count rank 24 in, which is in no grid.
-  const auto outer = model.split("m", AxisSizes{{"a", 2}, {"b", 3}}).select({"a"}, {9});
-  const auto inner = model.split("m", AxisSizes{{"c", 3}, {"d", 2}}).select({"d"}, {9});
-  EXPECT_THROW(concatenate(outer, inner, {9}), ConfigError);
+  const auto outer = model.split("m", AxisSizes{{"a", 2}, {"b", 3}}).select({"a"}, GlobalRank{9});
+  const auto inner = model.split("m", AxisSizes{{"c", 3}, {"d", 2}}).select({"d"}, GlobalRank{9});
+  EXPECT_THROW(concatenate(outer, inner, GlobalRank{9}), ConfigError);
   const Layout table = Layout::from_ranks({{"x", 2}}, to_ranks({9, 5}));
-  EXPECT_THROW(concatenate(tp, table, {5}), ConfigError);
+  EXPECT_THROW(concatenate(tp, table, GlobalRank{5}), ConfigError);
   const std::vector<Layout> strangers{
-      Layout::first_fastest({{"a", 2}}, {4}),
-      Layout::first_fastest({{"i", 2}, {"b", 2}}, {3}).select({"b"}, {5}),
-      Layout::first_fastest({{"i", 4}, {"c", 2}}, {1}).select({"c"}, {5})};
-  EXPECT_EQ(message_of<ConfigError>([&] { (void)Layout::concatenate(strangers, {5}); }),
+      Layout::first_fastest({{"a", 2}}, GlobalRank{4}),
+      Layout::first_fastest({{"i", 2}, {"b", 2}}, GlobalRank{3}).select({"b"}, GlobalRank{5}),
+      Layout::first_fastest({{"i", 4}, {"c", 2}}, GlobalRank{1}).select({"c"}, GlobalRank{5})};
+  EXPECT_EQ(message_of<ConfigError>([&] { (void)Layout::concatenate(strangers, GlobalRank{5}); }),
             "the layouts [a=2:1] from rank 4, [b=2:2] from rank 3, [c=2:4] from rank 1 were not "
             "selected from one layout: together they begin before rank 0");
 }

@@ -4,7 +4,9 @@
 #include <string>
 #include <variant>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// How partial values of several ranks become one.
 enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct, kBitAnd, kBitOr, kBitXor };
@@ -41,4 +43,4 @@ using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 const char* to_string(ReduceOp op);
 std::string to_string(const Placement& placement);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -61,7 +61,7 @@ Layout make_layout(std::string_view order, const Sizes& sizes, int64_t rank_offs
             " are both above 1; a rank generator holds either the decoder's layout (ep=1) or the "
             "experts' (cp=1)");
   TSR_CHECK(rank_offset >= 0, "rank offset ", rank_offset, " is negative; ranks start at 0");
-  return Layout::first_fastest(ordered_axes(order, sizes), {rank_offset});
+  return Layout::first_fastest(ordered_axes(order, sizes), GlobalRank{rank_offset});
 }
 
 std::vector<RankGroup> collect(const GroupRange& groups) {

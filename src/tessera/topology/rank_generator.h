@@ -6,10 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Megatron-Core's rank arithmetic: five parallel sizes and an order string, first entry fastest.
 ///
@@ -48,4 +49,4 @@ AxisNames axes_of_token(const Layout& layout, std::string_view token);
 std::vector<RankGroup> generate_masked_orthogonal_rank_groups(
     int64_t world_size, std::span<const int64_t> parallel_size, const std::vector<bool>& mask);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

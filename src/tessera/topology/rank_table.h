@@ -5,10 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/axis.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A renaming of positions: position i of the grid is rank ranks[i]. Knows the way back, too.
 class RankTable {
@@ -30,4 +31,4 @@ class RankTable {
 /// table renames them.
 RankGroup positions_along(int64_t first, std::span<const Extent> extents);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

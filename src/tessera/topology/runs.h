@@ -4,9 +4,10 @@
 #include <functional>
 #include <span>
 
+#include "tessera/base/export.h"
 #include "tessera/topology/box.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Calls `visit` with each run of neighbours that a shard consists of, as places in the row-major
 /// order of the whole tensor, in the order of the shard's own elements.
@@ -16,4 +17,4 @@ namespace tessera {
 void for_each_run(std::span<const int64_t> global_shape, std::span<const Box> pieces,
                   const std::function<void(Span)>& visit);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

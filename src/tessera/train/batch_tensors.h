@@ -2,9 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "tessera/base/export.h"
 #include "tessera/train/batches.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The rows of a batch as the model takes them.
 struct BatchTensors {
@@ -15,4 +16,4 @@ struct BatchTensors {
 /// Takes the rows' memory; copies to other devices.
 BatchTensors to_tensors(BatchRows rows, at::Device device = at::kCPU);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

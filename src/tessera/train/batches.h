@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/train/mixture.h"
 #include "tessera/train/token_data.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct BatchOptions {
   int64_t batch = 8;    // Rows of a step, over all ranks.
@@ -54,4 +55,4 @@ class Batches {
   Mixture mixture_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

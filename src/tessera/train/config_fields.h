@@ -8,9 +8,10 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/train/train_config.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A value of each type that a key may have.
 using ConfigValue =
@@ -57,4 +58,4 @@ void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& con
 /// As TOML writes it: "a", 1.0, [1.0, 2.0].
 std::string to_toml(const ConfigValue& value);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

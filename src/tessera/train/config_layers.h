@@ -4,9 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/train/config_fields.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A value for a key, and who gave it: "run.toml, line 3", "--lr".
 struct ConfigAssignment {
@@ -37,4 +38,4 @@ std::vector<ConfigAssignment> read_config_file(const std::string& path);
 /// other processes has to tell them which.
 TrainConfig resolve(const ConfigLayers& layers);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

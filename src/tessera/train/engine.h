@@ -4,9 +4,10 @@
 
 #include <cstdint>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/parameter.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Consecutive rows of the global batch.
 struct RowRange {
@@ -39,4 +40,4 @@ class Engine {
   virtual NamedParameters parameters() const = 0;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

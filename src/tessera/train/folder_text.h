@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// The texts of a folder, one after the other, each followed by one byte 0.
 struct FolderText {
@@ -20,4 +22,4 @@ struct FolderText {
 /// cannot be read, where there is none, and where they are more than 4 GiB.
 FolderText read_folder_text(const std::string& folder);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

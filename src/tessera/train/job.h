@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/world.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batches.h"
@@ -11,7 +12,7 @@
 #include "tessera/train/train_model.h"
 #include "tessera/train/trainer.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The parts of a run as its configuration has them: here the strategies are composed.
 struct TrainJob {
@@ -35,4 +36,4 @@ void check_job(const TrainConfig& config);
 /// steps done. The validation is the job's own.
 int64_t train(TrainJob& job, TrainerHooks hooks);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -42,7 +42,7 @@ std::map<std::string, GroupRank> owners_of(const std::map<std::string, at::Tenso
   const auto all = all_gather_object(names, group);
   std::map<std::string, GroupRank> owners;
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    for (const std::string& name : all[rank]) owners[name] = {static_cast<int64_t>(rank)};
+    for (const std::string& name : all[rank]) owners[name] = GroupRank{static_cast<int64_t>(rank)};
   }
   return owners;
 }
@@ -144,7 +144,7 @@ void save_llama_stages(const LlamaStages& stages, const TiedHead& tied, const De
   for (const NamedParameter& wanted : whole.named_parameters()) {
     const auto mine = own.find(wanted.name);
     if (mine == own.end()) continue;
-    send(mine->second.detach().to(at::kCPU), {0}, group).wait();
+    send(mine->second.detach().to(at::kCPU), GroupRank{0}, group).wait();
   }
 }
 

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/model/llama.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The part of each stage, for blocks shared out by even_split_points: the first has the embedding,
 /// the last the head. ConfigError where there are more stages than blocks.
@@ -56,4 +57,4 @@ class TiedHead {
 void save_llama_stages(const LlamaStages& stages, const TiedHead& tied, const DeviceMesh& mesh,
                        const std::string& folder);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// What a run tells of one step.
 struct StepMetrics {
@@ -47,4 +48,4 @@ class MetricsFile {
 /// DataError with the line's number for anything else.
 std::vector<StepMetrics> read_metrics(const std::string& path);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,7 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Which source each sample of a run comes from, and which one of that source it is: a function of
 /// the sample's number, without memory of those before. After any number of samples every source
@@ -30,4 +32,4 @@ class Mixture {
   std::vector<Level> levels_;  // One for each source but the last, which takes the rest.
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/parallel/ddp/ddp.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 #include "tessera/train/engine.h"
 #include "tessera/train/llama_stages.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A Llama on a mesh with the axes "pp" and "dp": each replica is a pipeline of stages, and the
 /// replicas share the rows of a batch.
@@ -65,4 +66,4 @@ class ParallelEngine : public Engine {
   Recorder recorder_ = {};
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/draw/report_page.h"
 #include "tessera/train/metrics.h"
 #include "tessera/train/train_config.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The training loss of each step, and the validation loss where it was taken.
 LossCurve loss_curve(std::span<const StepMetrics> steps);
@@ -23,4 +24,4 @@ std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 /// measured; none where no step was recorded.
 std::vector<ReportPicture> pipeline_pictures(const std::string& run);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

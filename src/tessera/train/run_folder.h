@@ -3,7 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// What is done with a folder that holds a run already.
 enum class FormerRun { kRefuse, kResume, kOverwrite };
@@ -38,4 +40,4 @@ class RunFolder {
   std::string path_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

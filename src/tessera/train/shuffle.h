@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
-namespace tessera {
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
 
 /// Which order is meant.
 struct ShuffleKey {
@@ -15,4 +17,4 @@ struct ShuffleKey {
 /// index of any epoch costs the same. docs/data.md defines it to the bit.
 int64_t shuffled(int64_t index, int64_t size, const ShuffleKey& key);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

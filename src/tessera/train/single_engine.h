@@ -2,9 +2,10 @@
 
 #include <functional>
 
+#include "tessera/base/export.h"
 #include "tessera/train/engine.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// The mean loss of some rows: token_loss(model.forward(inputs), targets), for instance.
 using LossFunction = std::function<at::Tensor(const at::Tensor& inputs, const at::Tensor& targets)>;
@@ -34,4 +35,4 @@ class SingleEngine : public Engine {
   SingleEngineOptions options_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/train/token_source.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// Consecutive tokens of a source, which is shared: a copy costs nothing.
 class TokenRun {
@@ -65,4 +66,4 @@ struct TokenData::Split {
   TokenData validation;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

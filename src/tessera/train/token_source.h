@@ -7,10 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/token_file.h"
 #include "tessera/train/folder_text.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// How the tokens of a source are stored.
 enum class TokenKind {
@@ -58,4 +59,4 @@ class TokenSource {
   Tokens tokens_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
 
 /// What a training run is told. config_fields.h has the list of all keys, docs/configuration.md
 /// shows it. Texts that name one of several things are checked to be one of them.
-namespace tessera {
+namespace tessera TSR_API {
 
 struct ModelSection {
   std::string preset = "tiny";  // Or
@@ -106,4 +107,4 @@ void check_supported(const TrainConfig& config);
 /// A TOML file with every key and what it is for; read again it gives the same config.
 std::string to_toml(const TrainConfig& config);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -5,13 +5,14 @@
 #include <memory>
 #include <string>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/world.h"
 #include "tessera/format/llama_config.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/train/engine.h"
 #include "tessera/train/train_config.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A model on its ranks, and what is done with it besides training.
 struct TrainModel {
@@ -32,4 +33,4 @@ TrainModel make_single_model(const TrainConfig& config);
 /// **Collective.** On the world's ranks.
 TrainModel make_parallel_model(const TrainConfig& config, const WorldHandle& world);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "tessera/base/export.h"
 #include "tessera/optim/learning_rate.h"
 #include "tessera/train/metrics.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 class Batches;
 class Engine;
@@ -35,4 +36,4 @@ int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batc
 /// The mean loss over the first `count` batches, without gradients.
 double mean_loss(Engine& engine, const Batches& batches, int64_t count);
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tessera {
+namespace tessera::base::detail {
 
 // The two pieces of normal_quantile, without branches. The coefficients are minimax fits of our own
 // (Remez), in variables that keep all of them positive, so that sums lose no digits.
@@ -78,4 +78,4 @@ inline bool is_tail(double middle) {
   return polynomial(above, x) / polynomial(below, x);
 }
 
-}  // namespace tessera
+}  // namespace tessera::base::detail

@@ -15,7 +15,7 @@
 #define TSR_EACH_VECTOR_WIDTH
 #endif
 
-namespace tessera {
+namespace tessera::base::detail {
 namespace {
 
 constexpr uint64_t kOne = std::bit_cast<uint64_t>(1.0);
@@ -143,4 +143,4 @@ void scale_into(std::span<const double> values, double offset, double scale, dou
   scale_doubles(values.data(), values.size(), offset, scale, low, high, out);
 }
 
-}  // namespace tessera
+}  // namespace tessera::base::detail

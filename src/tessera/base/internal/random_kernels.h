@@ -8,7 +8,7 @@
 #include "tessera/base/normal_quantile.h"
 #include "tessera/base/philox.h"
 
-namespace tessera {
+namespace tessera::base::detail {
 
 /// The most values that the functions below take at once: their buffers stay in the nearest cache.
 inline constexpr size_t kRandomBatch = 256;
@@ -32,4 +32,4 @@ void scale_into(std::span<const double> values, double offset, double scale, flo
 void scale_into(std::span<const double> values, double offset, double scale, double low,
                 double high, double* out);
 
-}  // namespace tessera
+}  // namespace tessera::base::detail

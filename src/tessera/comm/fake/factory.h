@@ -4,9 +4,9 @@
 
 #include "tessera/comm/internal/engine.h"
 
-namespace tessera::fake {
+namespace tessera::comm::detail::fake {
 
 /// Nothing is sent: collectives return at once, with the right shapes.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
-}  // namespace tessera::fake
+}  // namespace tessera::comm::detail::fake

@@ -4,7 +4,7 @@
 
 #include "tessera/comm/fake/factory.h"
 
-namespace tessera::fake {
+namespace tessera::comm::detail::fake {
 namespace {
 
 class DoneWork : public c10d::Work {
@@ -74,4 +74,4 @@ std::unique_ptr<Engine> make_engine(const LocalAddress&) {
   return std::make_unique<FakeEngine>();
 }
 
-}  // namespace tessera::fake
+}  // namespace tessera::comm::detail::fake

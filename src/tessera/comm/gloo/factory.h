@@ -4,9 +4,9 @@
 
 #include "tessera/comm/internal/engine.h"
 
-namespace tessera::gloo {
+namespace tessera::comm::detail::gloo {
 
 /// LibTorch's Gloo, on CPU tensors.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
-}  // namespace tessera::gloo
+}  // namespace tessera::comm::detail::gloo

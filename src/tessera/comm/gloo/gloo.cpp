@@ -5,7 +5,7 @@
 
 #include "tessera/comm/gloo/factory.h"
 
-namespace tessera::gloo {
+namespace tessera::comm::detail::gloo {
 namespace {
 
 class GlooEngine : public Engine {
@@ -43,4 +43,4 @@ std::unique_ptr<Engine> make_engine(const LocalAddress& address) {
   return std::make_unique<GlooEngine>(address);
 }
 
-}  // namespace tessera::gloo
+}  // namespace tessera::comm::detail::gloo

@@ -5,7 +5,7 @@
 
 #include "tessera/base/text.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 // "are in all_reduce #17 of group dp".
@@ -76,4 +76,4 @@ std::string where_they_are(const std::vector<RankReport>& reports) {
   return join(parts, "; ");
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

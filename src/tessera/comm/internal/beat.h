@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// A sign of life, as it stands in the store.
 struct Beat {
@@ -38,4 +38,4 @@ struct RankReport {
 /// rank 2 is in barrier #16 of group world".
 std::string where_they_are(const std::vector<RankReport>& reports);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 RankReport inside(int64_t rank, const std::string& operation) {

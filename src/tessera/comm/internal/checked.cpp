@@ -11,7 +11,7 @@
 #include "tessera/comm/objects.h"
 #include "tessera/launch/worker.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 /// A call as the other ranks see it.
@@ -108,9 +108,9 @@ void compare_calls(const Call& call, const PendingOperation& operation) {
   throw CommError(message);
 }
 
-void compare_ends(const P2p& message, const PendingOperation& operation) {
+void compare_ends(const Message& message, const PendingOperation& operation) {
   const Group& group = operation.group;
-  const bool is_send = message.kind == P2p::Kind::kSend;
+  const bool is_send = message.is_send();
   const GlobalRank self = group.global_rank(group.rank());
   const GlobalRank peer = group.global_rank(message.peer);
   const auto number = operation.communicator->next_compared(message.peer, message.tag, is_send);
@@ -119,11 +119,11 @@ void compare_ends(const P2p& message, const PendingOperation& operation) {
   // The first end leaves its word, the second reads it.
   c10d::Store& store = *group.state().world().store;
   const std::string mine =
-      concat("rank ", self, is_send ? " sends " : " expects ", text_of(*message.tensor));
+      concat("rank ", self, is_send ? " sends " : " expects ", text_of(message.tensor));
   const std::string theirs = store.compareSet(key, std::string(), mine);
   if (theirs == mine) return;
   store.deleteKey(key);
-  if (theirs.ends_with(concat("s ", text_of(*message.tensor)))) return;
+  if (theirs.ends_with(concat("s ", text_of(message.tensor)))) return;
   const std::string failure =
       concat("the ends of a message in group ", group.name(), " differ: ", is_send ? mine : theirs,
              ", but ", is_send ? theirs : mine);
@@ -132,4 +132,4 @@ void compare_ends(const P2p& message, const PendingOperation& operation) {
   throw CommError(group.state().world().watch->publish(failure));
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -2,7 +2,7 @@
 
 #include "tessera/comm/internal/operation.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// Checked mode: **collective.** Before anything is sent the members tell each other what they are
 /// about to do; where that differs, all of them throw the same CommError, which says who called
@@ -11,6 +11,6 @@ void compare_calls(const Call& call, const PendingOperation& operation);
 
 /// The same for one message, by its two ends alone and without waiting: whoever comes second
 /// compares, throws where they differ, and tells all ranks.
-void compare_ends(const P2p& message, const PendingOperation& operation);
+void compare_ends(const Message& message, const PendingOperation& operation);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -13,7 +13,7 @@
 
 #include "tessera/comm/internal/recorder.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 // Never destroyed: the thread below may outlive main.
@@ -72,4 +72,4 @@ void dump_on_signal(const std::weak_ptr<const Recorder>& recorder) {
   registry().recorders.push_back(recorder);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

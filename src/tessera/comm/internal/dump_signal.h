@@ -2,7 +2,7 @@
 
 #include <memory>
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 class Recorder;
 
@@ -10,4 +10,4 @@ class Recorder;
 /// lives. A program that handles SIGUSR1 itself keeps its own handler.
 void dump_on_signal(const std::weak_ptr<const Recorder>& recorder);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -8,7 +8,7 @@
 
 #include "tessera/comm/options.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// What a back end is told about one communicator.
 struct CommunicatorRequest {
@@ -34,4 +34,4 @@ struct LocalAddress {
   std::string host = "127.0.0.1";
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -2,7 +2,7 @@
 
 #include <c10/util/Exception.h>
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 std::string engine_words(const std::exception& error) {
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
@@ -13,4 +13,4 @@ std::string engine_words(const std::exception& error) {
   return words;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

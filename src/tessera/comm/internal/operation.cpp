@@ -1,11 +1,12 @@
 #include "tessera/comm/internal/operation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 Operation start(const char* name, const Group& group) {
@@ -15,6 +16,21 @@ Operation start(const char* name, const Group& group) {
   operation->engine = &group.state().connect();
   operation->communicator = group.state().communicator();
   return operation;
+}
+
+void check_tensor(const at::Tensor& tensor, const Group& group, const char* name) {
+  TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
+  TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
+            "; make it dense first");
+  TSR_CHECK(group.takes(tensor.device().type()), name, " got a tensor on ", tensor.device().str(),
+            ", but group ", group.name(), " uses ", to_string(group.backend()),
+            ", which sends tensors of the CPU and of CUDA devices; move the tensor");
+}
+
+void check_writable(const at::Tensor& tensor, const char* name) {
+  TSR_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
+            " writes to its tensor, but in this one of shape ", tensor.sizes(), " and strides ",
+            tensor.strides(), " several elements share memory; give it a contiguous() copy");
 }
 
 // Engines tell a time that was too short by the same exception as a failure.
@@ -86,13 +102,13 @@ Operation begin(const Call& call, const Group& group) {
   return operation;
 }
 
-Operation begin_p2p(std::span<const P2p> messages, const Group& group) {
+Operation begin_p2p(std::span<const Message> messages, const Group& group) {
   Operation operation = start("send/recv", group);
   if (!operation->sends()) return operation;
   operation->handles_are_p2p = true;
   Communicator& communicator = *operation->communicator;
-  for (const P2p& message : messages) {
-    const bool is_send = message.kind == P2p::Kind::kSend;
+  for (const Message& message : messages) {
+    const bool is_send = message.is_send();
     operation->name = messages.size() > 1 ? "send/recv" : is_send ? "send" : "recv";
     operation->sequence = communicator.next_p2p(message.peer, is_send);
     operation->keep_record(
@@ -101,28 +117,28 @@ Operation begin_p2p(std::span<const P2p> messages, const Group& group) {
                              .p2p_sequence = operation->sequence,
                              .p2p = P2pEnds{is_send, group.rank().value, message.peer.value},
                              .timeout = group.state().timeout(),
-                             .inputs = {message.tensor, 1}}));
+                             .inputs = {&message.tensor, 1}}));
     if (group.state().comparing()) compare_ends(message, *operation);
   }
   return operation;
 }
 
-void check_tensor(const at::Tensor& tensor, const Group& group, const char* name) {
-  TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
-  TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
-            "; make it dense first");
-  TSR_CHECK(group.takes(tensor.device().type()) || group.size() == 1, name, " got a tensor on ",
-            tensor.device().str(), ", but group ", group.name(), " uses ",
-            to_string(group.backend()), "; move the tensor, or use gloo");
-}
-
-int root_of(GroupRank rank, const Group& group) {
-  (void)group.global_rank(rank);  // Checks that it exists.
-  return static_cast<int>(rank.value);
+Group carrier(std::span<const at::Tensor> tensors, const Group& group, const char* name,
+              Access access) {
+  for (const at::Tensor& tensor : tensors) {
+    check_tensor(tensor, group, name);
+    if (access == Access::kWrite) check_writable(tensor, name);
+    TSR_CHECK(tensor.device() == tensors.front().device(), name, " got tensors on ",
+              tensors.front().device().str(), " and on ", tensor.device().str(),
+              "; start one operation per device");
+  }
+  const bool cpu = !tensors.empty() && tensors.front().is_cpu();
+  const auto& twin = group.state().cpu_twin();
+  return cpu && twin ? Group(twin) : group;
 }
 
 at::Tensor bytes_of(const at::Tensor& contiguous) {
   return contiguous.detach().reshape({-1}).view(at::kByte);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

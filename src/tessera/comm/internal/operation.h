@@ -16,7 +16,7 @@
 #include "tessera/comm/internal/state.h"
 #include "tessera/comm/internal/waiting.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// What a Work holds: the engine's handles, the tensors that must live, and what is left to do when
 /// they have ended.
@@ -78,19 +78,36 @@ struct Call {
 
 /// An operation on the group, with its number; nothing is sent in a group of one.
 Operation begin(const Call& call, const Group& group);
+
+/// A P2p whose peer is known in the group.
+struct Message {
+  P2p::Kind kind;
+  at::Tensor tensor;
+  GroupRank peer;
+  int tag = 0;
+  at::Tensor dense = {};  // What is sent or received.
+
+  bool is_send() const { return kind == P2p::Kind::kSend; }
+};
 /// The same for messages between two ranks; counts them and records each.
-Operation begin_p2p(std::span<const P2p> messages, const Group& group);
+Operation begin_p2p(std::span<const Message> messages, const Group& group);
 
 inline Work done(Operation operation, Tensors results) {
   operation->results = std::move(results);
   return Work(std::move(operation));
 }
 
-/// Refuses what the group's engine cannot send.
-void check_tensor(const at::Tensor& tensor, const Group& group, const char* name);
-/// The root as engines want it; refuses ranks that the group does not have.
-int root_of(GroupRank rank, const Group& group);
+/// Whether an operation writes to the tensors that it is given.
+enum class Access { kRead, kWrite };
+/// The group whose engine sends these tensors: the group itself, or its twin for CPU tensors.
+/// Refuses tensors that no engine can send, and those to write to whose elements share memory.
+Group carrier(std::span<const at::Tensor> tensors, const Group& group, const char* name,
+              Access access);
+inline Group carrier(const at::Tensor& tensor, const Group& group, const char* name,
+                     Access access) {
+  return carrier({&tensor, 1}, group, name, access);
+}
 /// The tensor as bytes: engines know few dtypes, but moving needs none of them.
 at::Tensor bytes_of(const at::Tensor& contiguous);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

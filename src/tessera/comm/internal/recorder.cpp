@@ -11,7 +11,7 @@
 #include "tessera/comm/internal/dump_signal.h"
 #include "tessera/launch/socket.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 int64_t now_ns() {
@@ -198,7 +198,7 @@ FlightEntry Recorder::entry_of(const Slot& slot) {
 }
 
 FlightDump Recorder::dump(const std::string& reason) const {
-  FlightDump dump{.rank = {launch_.rank},
+  FlightDump dump{.rank = GlobalRank{launch_.rank},
                   .world_size = launch_.world_size,
                   .host = host_name(),
                   .pid = getpid(),
@@ -226,4 +226,4 @@ std::string Recorder::write_dump(const std::string& reason) const noexcept {
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

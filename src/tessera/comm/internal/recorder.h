@@ -16,7 +16,7 @@
 #include "tessera/format/flight_dump.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// A communicator in the recorder's books.
 struct RecordedGroup {
@@ -119,4 +119,4 @@ class Recorder {
   std::vector<std::shared_ptr<RecordedGroup>> groups_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
+
+using namespace comm::detail;
+
 namespace {
 
 class RecorderTest : public testing::Test {
@@ -18,7 +21,7 @@ class RecorderTest : public testing::Test {
   std::shared_ptr<Recorder> recorder_ =
       Recorder::make({.launcher = "test", .rank = 1, .world_size = 2, .restart_count = 3}, "job");
   std::shared_ptr<RecordedGroup> group_ =
-      recorder_->add_group("reduce-1f", "dp", "gloo", {{0}, {1}});
+      recorder_->add_group("reduce-1f", "dp", "gloo", to_ranks({0, 1}));
 };
 
 TEST_F(RecorderTest, KnowsWhereTheRankIs) {

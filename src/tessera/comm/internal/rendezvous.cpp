@@ -22,7 +22,7 @@
 #include "tessera/comm/internal/engine_error.h"
 #include "tessera/launch/address.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 AddressList resolve_master(const std::string& host, int64_t port, int socket_type) {
@@ -180,4 +180,4 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
   return {.host = host.data()};
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

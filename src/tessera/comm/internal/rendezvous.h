@@ -7,7 +7,7 @@
 #include "tessera/comm/internal/engine.h"
 #include "tessera/comm/launch_info.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 struct Meeting {
   c10::intrusive_ptr<c10d::Store> store;
@@ -23,4 +23,4 @@ Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout);
 /// address that the route to the master goes out from.
 LocalAddress local_address(const LaunchInfo& launch, const Environment& environment);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -9,7 +9,7 @@
 #include "tessera/comm/internal/waiting.h"
 #include "tessera/comm/nccl/factory.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 // Runs of ranks that stand equally far apart, as "first+step*count": few even in a large group.
@@ -207,21 +207,25 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
                  : nullptr;
     return std::make_shared<Communicator>(ranks_.size(), recorder, recorded);
   });
-  if (world_->checked && !is_quiet()) comparing_ = make_comparing();
+  if (world_->checked && !is_quiet()) {
+    comparing_ = over_gloo(concat(name(), " (comparing calls)"), Purpose::kQuiet);
+  }
+  if (backend() == Backend::kNccl) cpu_twin_ = over_gloo(name(), Purpose::kUser);
 }
 
-std::shared_ptr<GroupState> GroupState::make_comparing() const {
+std::shared_ptr<GroupState> GroupState::over_gloo(const std::string& name, Purpose purpose) const {
   GroupOptions options = options_;
   options.backend = Backend::kGloo;
   options.nccl = {};
-  options.name = concat(name(), " (comparing calls)");
-  return std::make_shared<GroupState>(world_, ranks_, options, Purpose::kQuiet);
+  options.name = name;
+  return std::make_shared<GroupState>(world_, ranks_, options, purpose);
 }
 
 void GroupState::set_timeout(std::chrono::milliseconds timeout) {
   TSR_CHECK(timeout.count() > 0, "a timeout of ", timeout.count(), " ms is not positive");
   options_.timeout = timeout;
   if (communicator_) communicator_->set_timeout(timeout);
+  if (cpu_twin_) cpu_twin_->set_timeout(timeout);
 }
 
 c10d::Backend& GroupState::connect(StoreClient client) {
@@ -268,4 +272,4 @@ c10::intrusive_ptr<c10d::Backend> GroupState::create_watched(
   return *made;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <atomic>
 #include <functional>
 #include <map>
@@ -18,7 +20,7 @@
 #include "tessera/comm/options.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// One live connection among the members of a group. Several groups of equal ranks, lane and
 /// options share one.
@@ -67,6 +69,7 @@ class WorldState {
  public:
   LaunchInfo launch;
   Backend backend = Backend::kGloo;
+  c10::Device device = c10::kCPU;  // The one that this process computes on.
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;  // Null in a world of one, and in a fake one.
   LocalAddress address;
@@ -118,6 +121,8 @@ class GroupState {
   /// Where the members compare what they are about to do: a quiet Gloo group of the same ranks.
   /// Null unless the world is checked.
   const std::shared_ptr<GroupState>& comparing() const { return comparing_; }
+  /// The same ranks over Gloo, for the CPU tensors of an NCCL group; null where it is not needed.
+  const std::shared_ptr<GroupState>& cpu_twin() const { return cpu_twin_; }
   WorldState& world() const { return *world_; }
 
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
@@ -132,7 +137,7 @@ class GroupState {
   c10::intrusive_ptr<c10d::Backend> make_backend(StoreClient client);
   c10::intrusive_ptr<c10d::Backend> create_watched(
       std::function<c10::intrusive_ptr<c10d::Backend>()> create);
-  std::shared_ptr<GroupState> make_comparing() const;
+  std::shared_ptr<GroupState> over_gloo(const std::string& name, Purpose purpose) const;
 
   std::shared_ptr<WorldState> world_;
   RankGroup ranks_;
@@ -142,6 +147,7 @@ class GroupState {
   std::string key_;
   std::shared_ptr<Communicator> communicator_;  // Null for groups of one and for others' groups.
   std::shared_ptr<GroupState> comparing_;
+  std::shared_ptr<GroupState> cpu_twin_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

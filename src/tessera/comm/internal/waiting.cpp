@@ -9,7 +9,7 @@
 #include "tessera/comm/internal/engine_error.h"
 #include "tessera/launch/worker.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 using std::chrono::milliseconds;
@@ -94,4 +94,4 @@ void run_watched(const Waiting& waiting, std::function<void()> body) {
   });
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

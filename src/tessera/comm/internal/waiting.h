@@ -9,7 +9,7 @@
 #include "tessera/comm/internal/watch.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// Something that this rank waits for and that other ranks take part in.
 struct Waiting {
@@ -35,4 +35,4 @@ void wait_abortable(const Waiting& waiting,
 /// Runs `body` on another thread, which is left behind where it has not ended when the wait fails.
 void run_watched(const Waiting& waiting, std::function<void()> body);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

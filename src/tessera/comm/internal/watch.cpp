@@ -9,7 +9,7 @@
 #include "tessera/base/text.h"
 #include "tessera/launch/socket.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 constexpr const char* kFailureKey = "failure";
@@ -286,4 +286,4 @@ std::vector<int64_t> Watch::watched_ranks() const {
   return {ranks.begin(), ranks.end()};
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

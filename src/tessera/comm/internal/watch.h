@@ -19,7 +19,7 @@
 #include "tessera/comm/launch_info.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// How long a rank may give no sign of life.
 struct Patience {
@@ -122,4 +122,4 @@ class Watch {
   bool ended_ = false;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

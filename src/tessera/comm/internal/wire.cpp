@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <numeric>
 
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::comm::detail {
 namespace {
 
 constexpr int kExchangeTag = kLargestTag + 1;
@@ -42,6 +44,24 @@ void exchange(PendingOperation& operation, const std::function<at::Tensor(int to
   }
 }
 
+// The dtypes that engines add; others they refuse in words of their own, when it is too late.
+void check_reducible(ReduceOp op, const at::Tensor& tensor) {
+  constexpr std::array kDtypes{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
+                               at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
+  const at::ScalarType dtype = tensor.scalar_type();
+  TSR_CHECK(std::ranges::find(kDtypes, dtype) != kDtypes.end(), "a reduction of ", dtype,
+            " was asked for; convert the tensor to ",
+            at::isComplexType(dtype)    ? "real numbers with view_as_real()"
+            : at::isFloatingType(dtype) ? "bfloat16 or a longer type"
+                                        : "int64",
+            " first");
+  TSR_CHECK(op != ReduceOp::kAvg || at::isFloatingType(dtype), "an average of ", dtype,
+            " was asked for; averages are of floating-point tensors, sum the others");
+  const bool bits = op == ReduceOp::kBitAnd || op == ReduceOp::kBitOr || op == ReduceOp::kBitXor;
+  TSR_CHECK(!bits || !at::isFloatingType(dtype), to_string(op), " of ", dtype,
+            " was asked for; bits are combined in integer tensors alone");
+}
+
 at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                     const c10d::ReduceOp& op) {
   switch (op.op_) {
@@ -68,13 +88,12 @@ at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
 }  // namespace
 
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group) {
+  check_reducible(op, tensor);
   const bool is_bool = tensor.scalar_type() == at::kBool;
   switch (op) {
     case ReduceOp::kSum:
       return is_bool ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
     case ReduceOp::kAvg:
-      TSR_CHECK(tensor.is_floating_point(), "an average of ", tensor.scalar_type(),
-                " was asked for; averages are of floating-point tensors, sum the others");
       return group.backend() == Backend::kNccl ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
     case ReduceOp::kMin:
       return c10d::ReduceOp::MIN;
@@ -98,7 +117,8 @@ at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group) {
 }
 
 at::Tensor on_wire(const at::Tensor& tensor, const Group& group) {
-  return (goes_by_cpu(tensor, group) ? tensor.detach().cpu() : tensor.detach()).contiguous();
+  const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
+  return (goes_by_cpu(tensor, group) ? plain.cpu() : plain).contiguous();
 }
 
 at::Tensor reducible(const at::Tensor& tensor, const Group& group) {
@@ -169,4 +189,4 @@ std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tens
   };
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

@@ -9,7 +9,7 @@
 #include "tessera/comm/internal/operation.h"
 
 /// From what users ask for to what engines can send.
-namespace tessera {
+namespace tessera::comm::detail {
 
 /// The engine's name for the reduction; refuses an average of integers.
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group);
@@ -34,4 +34,4 @@ void start_all_gather(PendingOperation& operation, const at::Tensor& all, const 
 std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tensor output,
                                            at::Tensor input, const c10d::ReduceOp& op);
 
-}  // namespace tessera
+}  // namespace tessera::comm::detail

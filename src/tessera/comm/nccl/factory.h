@@ -4,9 +4,9 @@
 
 #include "tessera/comm/internal/engine.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::detail::nccl {
 
 /// LibTorch's NCCL, on CUDA tensors; ConfigError in builds without CUDA.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::detail::nccl

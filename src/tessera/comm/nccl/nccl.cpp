@@ -5,7 +5,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/nccl/factory.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::detail::nccl {
 namespace {
 
 class NcclEngine : public Engine {
@@ -31,4 +31,4 @@ std::unique_ptr<Engine> make_engine(const LocalAddress&) {
   return std::make_unique<NcclEngine>();
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::detail::nccl

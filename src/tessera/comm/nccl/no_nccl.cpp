@@ -1,7 +1,7 @@
 #include "tessera/base/error.h"
 #include "tessera/comm/nccl/factory.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::detail::nccl {
 
 std::unique_ptr<Engine> make_engine(const LocalAddress&) {
   throw ConfigError(
@@ -9,4 +9,4 @@ std::unique_ptr<Engine> make_engine(const LocalAddress&) {
       "build again there");
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::detail::nccl

@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::megatron {
+#include "tessera/base/export.h"
+
+namespace tessera {
+namespace megatron TSR_API {
 
 /// Scratch memory by name and dtype, which only grows: who asks again for as much or less gets the
 /// same memory, with whatever is in it.
@@ -35,4 +38,5 @@ class GlobalSymmetricMemoryBuffer {
                                              at::ScalarType dtype) const;
 };
 
-}  // namespace tessera::megatron
+}  // namespace megatron TSR_API
+}  // namespace tessera

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/dialect/megatron/state.h"
 #include "tessera/topology/rank_generator.h"
 
@@ -13,7 +14,8 @@
 ///   World::make_current(World::connect());
 ///   megatron::initialize_model_parallel({.tensor_model_parallel_size = 2});
 ///   all_reduce(x, megatron::get_tensor_model_parallel_group()).wait();
-namespace tessera::megatron {
+namespace tessera {
+namespace megatron TSR_API {
 
 using tessera::RankGenerator;  // With get_mask and get_ranks.
 
@@ -214,4 +216,5 @@ std::optional<NcclOptions> get_nccl_options(const std::string& pg_name,
 void overwrite_nccl_comm_cfgs(NcclConfig& nccl_comm_cfgs, const std::string& pg_name,
                               const std::pair<std::string, std::string>& key_value_pair);
 
-}  // namespace tessera::megatron
+}  // namespace megatron TSR_API
+}  // namespace tessera

@@ -18,7 +18,9 @@ class ParallelStateTest : public testing::Test {
     World::clear_current();
     destroy_model_parallel();  // What waits for the next world.
   }
-  static void act(int64_t rank, int64_t size) { World::make_current(World::fake({rank}, size)); }
+  static void act(int64_t rank, int64_t size) {
+    World::make_current(World::fake(GlobalRank{rank}, size));
+  }
 };
 
 TEST_F(ParallelStateTest, GettersNameTheCallThatMustComeFirst) {
@@ -124,7 +126,7 @@ TEST_F(ParallelStateTest, AStateEndsWithItsWorld) {
 }
 
 TEST_F(ParallelStateTest, SeveralStatesDoNotDisturbEachOther) {
-  World world = World::fake({3}, 8);
+  World world = World::fake(GlobalRank{3}, 8);
   ParallelState by_tp(world);
   ParallelState by_pp(world);
   by_tp.initialize_model_parallel({.tensor_model_parallel_size = 8});

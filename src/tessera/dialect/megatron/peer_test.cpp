@@ -17,7 +17,7 @@ constexpr int64_t kWorld = 8;
 const std::vector<std::string> kOrders{"tp-cp-ep-dp-pp", "tp-cp-pp-ep-dp"};
 
 void as_rank(int64_t rank, const std::function<void()>& body) {
-  World::make_current(World::fake({rank}, kWorld));
+  World::make_current(World::fake(GlobalRank{rank}, kWorld));
   body();
   World::clear_current();
 }

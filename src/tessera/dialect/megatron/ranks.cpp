@@ -202,7 +202,7 @@ int64_t ParallelState::pipeline_rank(int64_t index) const {
             group.size(),
             " of the pipeline; take back what set_pipeline_model_parallel_world_size ",
             "and set_pipeline_model_parallel_rank have set");
-  return group.global_rank({index}).value;
+  return group.global_rank(GroupRank{index}).value;
 }
 
 int64_t ParallelState::pipeline_neighbour(int64_t distance) const {

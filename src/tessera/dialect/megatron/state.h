@@ -10,13 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/world.h"
 #include "tessera/mesh/realize.h"
 #include "tessera/plan/megatron.h"
 #include "tessera/plan/nccl_options.h"
 
-namespace tessera::megatron {
+namespace tessera {
+namespace megatron TSR_API {
 
 class GlobalMemoryBuffer;
 class GlobalSymmetricMemoryBuffer;
@@ -239,4 +241,5 @@ class ParallelState {
   std::unique_ptr<GlobalSymmetricMemoryBuffer> symmetric_buffer_;
 };
 
-}  // namespace tessera::megatron
+}  // namespace megatron TSR_API
+}  // namespace tessera

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/base/export.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/plan/nemo.h"
 
@@ -15,7 +16,8 @@
 ///   const auto [device_mesh, moe_mesh] = nemo::create_device_mesh(
 ///       nemo::FSDP2Config{.sequence_parallel = true}, {.dp_replicate_size = 2, .tp_size = 2}, 8);
 ///   all_reduce(x, device_mesh->get_group("dp_cp")).wait();
-namespace tessera::nemo {
+namespace tessera {
+namespace nemo TSR_API {
 
 /// The device mesh and the mesh of the experts, where there are such.
 using DeviceMeshes = std::pair<std::optional<DeviceMesh>, std::optional<DeviceMesh>>;
@@ -57,4 +59,5 @@ DeviceMesh get_fsdp_dp_mesh(const DeviceMesh& device_mesh,
 DeviceMesh create_ring_ulysses_mesh(const DeviceMesh& device_mesh, int64_t ring_degree,
                                     int64_t ulysses_degree);
 
-}  // namespace tessera::nemo
+}  // namespace nemo TSR_API
+}  // namespace tessera

@@ -17,7 +17,7 @@ class NemoMesh : public testing::Test {
 
   static void act_as(int64_t rank, int64_t world) {
     World::clear_current();
-    World::make_current(World::fake({rank}, world));
+    World::make_current(World::fake(GlobalRank{rank}, world));
   }
 };
 

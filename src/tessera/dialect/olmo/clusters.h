@@ -5,11 +5,15 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::olmo {
+#include "tessera/base/export.h"
+
+namespace tessera {
+namespace olmo TSR_API {
 
 /// The variables that the page sets on the hosts of its own clusters, told by BEAKER_NODE_HOSTNAME;
 /// none elsewhere.
 std::vector<std::pair<std::string, std::string>> cluster_variables(
     std::chrono::milliseconds timeout);
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/comm/world.h"
 #include "tessera/mesh/device_mesh.h"
@@ -25,7 +26,8 @@ namespace torch::nn {
 class Module;
 }
 
-namespace tessera::olmo {
+namespace tessera {
+namespace olmo TSR_API {
 
 /// **Collective**, in the current world. The mesh of these kinds of parallelism, with every group
 /// that the accessors below give for it, so that those are local. It becomes the world mesh, unless
@@ -123,4 +125,5 @@ class PipelineSchedule {
   std::optional<Pipeline> pipeline_;
 };
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

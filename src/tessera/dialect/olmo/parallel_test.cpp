@@ -24,7 +24,7 @@ class OlmoParallel : public testing::Test {
  protected:
   OlmoParallel() {
     setenv("NUM_NODES", "2", 1);
-    World::make_current(World::fake({5}, 8));
+    World::make_current(World::fake(GlobalRank{5}, 8));
   }
   ~OlmoParallel() override {
     World::clear_current();
@@ -39,7 +39,7 @@ TEST_F(OlmoParallel, TheWorldMeshIsKeptWithItsWorld) {
   EXPECT_EQ(get_mesh_coordinates(mesh), (Coordinate{2, 1}));
   World::clear_current();
   EXPECT_FALSE(get_world_mesh().has_value());
-  World::make_current(World::fake({0}, 8));
+  World::make_current(World::fake(GlobalRank{0}, 8));
   EXPECT_FALSE(get_world_mesh().has_value()) << "another world";
 }
 
@@ -99,7 +99,7 @@ TEST_F(OlmoParallel, StagesWithContextParallelismHaveSubMeshes) {
   EXPECT_EQ(get_dp_model_mesh(stage).layout().ranks(), to_ranks({5, 7}));
   EXPECT_TRUE(get_tp_mesh(stage) == get_tp_mesh(mesh));
   World::clear_current();
-  World::make_current(World::fake({5}, 8));
+  World::make_current(World::fake(GlobalRank{5}, 8));
   const DeviceMesh hybrid = build_world_mesh({.dp = kHsdp, .cp = {{.degree = 2}}});
   EXPECT_EQ(get_dp_shard_mesh(hybrid).layout().ranks(), to_ranks({5, 7}));
 }
@@ -164,7 +164,7 @@ TEST_F(OlmoParallel, TheMeshHasThePlansGroups) {
 
 TEST_F(OlmoParallel, AnyRankOfALargeWorld) {
   World::clear_current();
-  World::make_current(World::fake({8195}, 16384));
+  World::make_current(World::fake(GlobalRank{8195}, 16384));
   const DeviceMesh mesh = build_world_mesh(
       {.dp = kHsdp, .tp = {{.degree = 8}}, .cp = {{.degree = 2}}, .pp = {{.degree = 8}}});
   EXPECT_EQ(mesh.get_coordinate(), (Coordinate{4, 0, 0, 0, 3}));

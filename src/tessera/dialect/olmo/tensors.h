@@ -7,13 +7,15 @@
 #include <optional>
 #include <span>
 
+#include "tessera/base/export.h"
 #include "tessera/dialect/olmo/utils.h"
 #include "tessera/tensor/dtensor.h"
 #include "tessera/tensor/sharded_flat_tensor.h"
 
 /// OLMo-core's `distributed.tensors`: the tensors of tensor/ with the page's signatures, in which a
 /// group that is not named is the whole world. docs/dialects/olmo.md lists where this differs.
-namespace tessera::olmo {
+namespace tessera {
+namespace olmo TSR_API {
 
 using tessera::ShardingSpec;
 
@@ -64,4 +66,5 @@ Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
 Box get_local_shape_and_global_offset(const DTensor& dtensor,
                                       std::optional<int64_t> rank = std::nullopt);
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

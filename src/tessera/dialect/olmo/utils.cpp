@@ -154,7 +154,7 @@ OptionalGroup group_or_world(const OptionalGroup& group) {
 }
 
 GroupRank source_in(const Group& group, int64_t src) {
-  const auto rank = group.group_rank({src});
+  const auto rank = group.group_rank(GlobalRank{src});
   TSR_CHECK(rank.has_value(), "global rank ", src, " is not in group ", group.name(), " of ranks ",
             join(group.ranks(), ","), "; give src as a global rank of the group");
   return *rank;
@@ -172,7 +172,7 @@ int64_t get_rank(const OptionalGroup& group) {
 }
 
 int64_t get_global_rank(int64_t group_rank, const OptionalGroup& group) {
-  return group && is_distributed() ? group->global_rank({group_rank}).value : group_rank;
+  return group && is_distributed() ? group->global_rank(GroupRank{group_rank}).value : group_rank;
 }
 
 int64_t get_local_rank() {
@@ -239,7 +239,7 @@ double all_reduce_value(double value, c10::Device device, ReduceOp op, const Opt
 
 std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const OptionalGroup& group) {
   const OptionalGroup target = group_or_world(group);
-  return target ? all_gather_uneven(tensor, *target).wait_all() : std::vector<at::Tensor>{tensor};
+  return target ? all_gather_uneven(tensor, *target).wait() : std::vector<at::Tensor>{tensor};
 }
 
 std::optional<Coordinate> get_mesh_coordinates(const Layout& mesh, std::optional<int64_t> rank) {

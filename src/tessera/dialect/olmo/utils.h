@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
 #include "tessera/comm/world.h"
@@ -18,7 +19,8 @@
 
 /// OLMo-core's `distributed.utils`. Everything works without a world as well, as if it were one
 /// rank. docs/dialects/olmo.md lists where this differs from the page.
-namespace tessera::olmo {
+namespace tessera {
+namespace olmo TSR_API {
 
 using OptionalGroup = std::optional<Group>;
 
@@ -144,4 +146,5 @@ auto do_n_at_a_time(Function&& f, const TurnOptions& options = {}) {
   }
 }
 
-}  // namespace tessera::olmo
+}  // namespace olmo TSR_API
+}  // namespace tessera

@@ -6,7 +6,7 @@
 
 #include "tessera/draw/loss_curve.h"
 
-namespace tessera {
+namespace tessera::draw::detail {
 
 /// A distance of marks, 1, 2 or 5 times a power of ten, so that at most `most` fit into `length`.
 double round_step(double length, int64_t most);
@@ -42,4 +42,4 @@ std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, size_t most)
 /// Four digits: "2.134", "0.0003", "81.3".
 std::string short_number(double value);
 
-}  // namespace tessera
+}  // namespace tessera::draw::detail

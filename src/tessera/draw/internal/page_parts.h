@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera {
+namespace tessera::draw::detail {
 
 /// The files of a page in page/, put into the program by the build.
 struct PageParts {
@@ -19,4 +19,4 @@ extern const PageParts kTimelinePage;
 /// The page with its title and data; `json` cannot end the script element that it stands in.
 std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json);
 
-}  // namespace tessera
+}  // namespace tessera::draw::detail

@@ -7,7 +7,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 
-namespace tessera {
+namespace tessera::format::detail {
 namespace {
 
 using Json = nlohmann::json;
@@ -141,4 +141,4 @@ std::string JsonField::shown() const {
   return text.size() <= kMost ? text : concat(text.substr(0, kMost), "…");
 }
 
-}  // namespace tessera
+}  // namespace tessera::format::detail

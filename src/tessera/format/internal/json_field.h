@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tessera {
+namespace tessera::format::detail {
 
 /// What a JSON text is to be, for the messages about it.
 struct JsonSource {
@@ -79,4 +79,4 @@ class JsonField {
   std::optional<size_t> index_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::format::detail

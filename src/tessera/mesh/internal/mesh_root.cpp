@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tessera {
+namespace tessera::mesh::detail {
 
 std::optional<MeshAxis> MeshRoot::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
@@ -28,4 +28,4 @@ bool lies_within(const Layout& line, const Layout& layout) {
   return std::ranges::all_of(line.ranks(), [&](GlobalRank rank) { return layout.contains(rank); });
 }
 
-}  // namespace tessera
+}  // namespace tessera::mesh::detail

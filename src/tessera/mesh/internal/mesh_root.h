@@ -10,7 +10,7 @@
 #include "tessera/comm/world.h"
 #include "tessera/topology/layout.h"
 
-namespace tessera {
+namespace tessera::mesh::detail {
 
 /// One axis through this rank: its ranks, and the group in which they talk.
 struct MeshAxis {
@@ -43,4 +43,4 @@ class MeshRoot {
 /// Whether every rank of `line` is in `layout`.
 bool lies_within(const Layout& line, const Layout& layout);
 
-}  // namespace tessera
+}  // namespace tessera::mesh::detail

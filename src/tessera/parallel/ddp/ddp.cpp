@@ -20,6 +20,9 @@
 #include "tessera/parallel/ddp/internal/same_model.h"
 
 namespace tessera {
+
+using namespace ddp::detail;
+
 namespace {
 
 namespace autograd = torch::autograd;

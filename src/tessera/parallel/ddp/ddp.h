@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/layer/parameter.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 struct DdpOptions {
   /// Gradients travel in buckets of about this size: small ones start early, large ones cost less.
@@ -105,4 +106,4 @@ class Ddp {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

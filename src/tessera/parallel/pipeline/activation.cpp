@@ -6,7 +6,7 @@
 
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 Tensors needing_gradients(const Tensors& tensors) {
@@ -99,4 +99,4 @@ Tensors Activation::take_input_gradients() {
   return gradients;
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

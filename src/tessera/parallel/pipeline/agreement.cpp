@@ -10,7 +10,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/parallel/pipeline/internal/tensor_form.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 constexpr size_t kWords = 9;
@@ -93,7 +93,7 @@ StepTerms to_terms(const Words& words) {
 std::vector<Words> gather(const Words& mine, const Group& group) {
   const at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
   std::copy(mine.begin(), mine.end(), row.data_ptr<int64_t>());
-  const at::Tensor all = all_gather(row.to(group.device_type()), group).wait().cpu();
+  const at::Tensor all = all_gather(row.to(group.device()), group).wait().cpu();
   const int64_t* const data = all.const_data_ptr<int64_t>();
   std::vector<Words> gathered(static_cast<size_t>(group.size()));
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
@@ -185,4 +185,4 @@ AgreedStep agree_on_step(const Group& group, int64_t microbatches,
   return agreed;
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/generate.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 BatchSlices::BatchSlices(const PipelineBatch& batch, int64_t rows, int64_t microbatches)
     : batch_(batch),
@@ -37,4 +37,4 @@ double BatchSlices::share(int32_t microbatch) const {
   return static_cast<double>(sizes_[static_cast<size_t>(microbatch)]) / static_cast<double>(rows_);
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/parallel/pipeline/internal/buffer_pool.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 bool BufferPool::Buffer::is_free() const {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
@@ -29,4 +29,4 @@ void BufferPool::drop_unused() {
   for (Buffer& buffer : buffers_) buffer.used = false;
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

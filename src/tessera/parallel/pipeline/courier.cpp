@@ -1,7 +1,7 @@
 #include "tessera/parallel/pipeline/internal/courier.h"
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 constexpr size_t kMostSends = 16;
@@ -27,7 +27,7 @@ Tensors buffers_for(const TensorForms& forms, BufferPool& pool) {
 
 Parcel Arrival::wait() && {
   Parcel parcel;
-  parcel.tensors = std::move(work_).wait_all();
+  parcel.tensors = std::move(work_).wait();
   if (!header_) {
     header_ = to_header(parcel.tensors.front());
     parcel.tensors.erase(parcel.tensors.begin());
@@ -37,7 +37,7 @@ Parcel Arrival::wait() && {
 }
 
 Courier::Courier(const Group& group, const Schedule& schedule)
-    : group_(group), schedule_(schedule), device_(group.device_type()) {
+    : group_(group), schedule_(schedule), device_(group.device()) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
             schedule.num_stages(), " stages are more messages than there are names for; at most ",
@@ -56,11 +56,12 @@ int Courier::tag_of(const Task& message, size_t part) const {
   return static_cast<int>(number * kParts + static_cast<int64_t>(part));
 }
 
-Work Courier::start(P2p::Kind kind, const Task& message, Tensors& tensors, size_t first_part) {
+ListWork Courier::start(P2p::Kind kind, const Task& message, const Tensors& tensors,
+                        size_t first_part) {
   std::vector<P2p> parts;
-  for (at::Tensor& tensor : tensors) {
+  for (const at::Tensor& tensor : tensors) {
     const int tag = tag_of(message, first_part + parts.size());
-    parts.push_back({kind, &tensor, peer_of(message), tag});
+    parts.push_back({kind, tensor, peer_of(message), tag});
   }
   return batch_send_recv(parts, group_);
 }
@@ -70,7 +71,7 @@ void Courier::send(const Task& message, const Header& header, const Tensors& ten
   parts.insert(parts.end(), tensors.begin(), tensors.end());
   sends_.push_back(start(P2p::Kind::kSend, message, parts, 0));
   while (schedule_.sends() == SendMode::kRendezvous && sends_.size() > kMostSends) {
-    (void)std::move(sends_.front()).wait_all();
+    (void)std::move(sends_.front()).wait();
     sends_.pop_front();
   }
 }
@@ -83,16 +84,16 @@ Arrival Courier::receive(const Task& message, const TensorForms& forms, BufferPo
 
 Arrival Courier::receive_announced(const Task& message, BufferPool& pool) {
   Tensors first{empty_header(device_)};
-  Header header = to_header(start(P2p::Kind::kRecv, message, first, 0).wait());
+  Header header = to_header(start(P2p::Kind::kRecv, message, first, 0).wait().front());
   Tensors parts = buffers_for(header.forms, pool);
   return {start(P2p::Kind::kRecv, message, parts, 1), std::move(header)};
 }
 
 void Courier::finish() {
   while (!sends_.empty()) {
-    (void)std::move(sends_.front()).wait_all();
+    (void)std::move(sends_.front()).wait();
     sends_.pop_front();
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

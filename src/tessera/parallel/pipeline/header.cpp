@@ -6,7 +6,7 @@
 #include "tessera/base/check.h"
 #include "tessera/parallel/pipeline/internal/header.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 constexpr size_t kFixedWords = 7;
@@ -84,4 +84,4 @@ Header to_header(const at::Tensor& tensor) {
   return header;
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 
+#include "tessera/base/export.h"
 #include "tessera/parallel/pipeline/stage.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 /// A torch::nn module, or a holder of one, as a stage: from one tensor to one.
 ///
@@ -16,4 +17,4 @@ Stage module_stage(int64_t index, Module module) {
           }};
 }
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -13,6 +13,9 @@
 #include "tessera/parallel/pipeline/internal/step_run.h"
 
 namespace tessera {
+
+using namespace pipeline::detail;
+
 namespace {
 
 constexpr size_t kMostKnownShapes = 64;

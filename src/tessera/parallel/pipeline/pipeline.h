@@ -9,14 +9,17 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/parallel/pipeline/stage.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
-
+namespace tessera::pipeline::detail {
 struct PipelineCore;
+}
+
+namespace tessera TSR_API {
 
 /// The mean loss of a microbatch, a scalar, from the last stage's outputs.
 using PipelineLoss = std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)>;
@@ -90,7 +93,7 @@ class Pipeline {
   bool has_last_stage() const;
 
  private:
-  std::unique_ptr<PipelineCore> core_;
+  std::unique_ptr<pipeline::detail::PipelineCore> core_;
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

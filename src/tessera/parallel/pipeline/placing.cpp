@@ -8,7 +8,7 @@
 #include "tessera/schedule/lower.h"
 #include "tessera/schedule/verify.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 /// What a rank says of itself, as JSON.
@@ -95,4 +95,4 @@ void check_stages(std::span<const Stage> stages, const Schedule& schedule) {
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -9,9 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "tessera/base/export.h"
 #include "tessera/layer/weight_gradients.h"
 
-namespace tessera {
+namespace tessera TSR_API {
 
 using Tensors = std::vector<at::Tensor>;
 
@@ -57,4 +58,4 @@ struct Stage {
   StageHooks hooks = {};
 };
 
-}  // namespace tessera
+}  // namespace tessera TSR_API

@@ -6,6 +6,8 @@
 
 namespace tessera {
 
+using namespace pipeline::detail;
+
 using enum ActionType;
 
 TensorForms StepRun::sent_forms(const Task& task, Place receiver) {

@@ -6,7 +6,7 @@
 
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 namespace {
 
 using enum ActionType;
@@ -253,4 +253,4 @@ PipelineResult StepRun::result() {
   return result;
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -1,7 +1,7 @@
 #include "tessera/parallel/pipeline/internal/tensor_form.h"
 #include "tessera/base/text.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 TensorForms forms_of(const Tensors& tensors, bool training) {
   TensorForms forms;
@@ -30,4 +30,4 @@ std::string to_string(const TensorForms& forms) {
   return texts.empty() ? "nothing" : join(texts, ", ");
 }
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

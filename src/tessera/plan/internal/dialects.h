@@ -6,7 +6,7 @@
 
 #include "tessera/plan/dialect.h"
 
-namespace tessera {
+namespace tessera::plan::detail {
 
 Dialect megatron_dialect();
 Dialect olmo_dialect();
@@ -37,4 +37,4 @@ bool keeps_whole_models(const DialectPlan& layout);
 /// The flag with this value where it is not the default, otherwise none.
 void add_unless(FlagValues& flags, const std::string& flag, int64_t value, int64_t default_value);
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

@@ -6,7 +6,7 @@
 #include "tessera/topology/axis.h"
 
 /// What all dialects ask of the sizes that a caller chose.
-namespace tessera {
+namespace tessera::plan::detail {
 
 void check_positive(std::string_view name, int64_t size);
 
@@ -15,4 +15,4 @@ int64_t divide_world(int64_t world, const AxisSizes& factors);
 
 void check_minutes(std::string_view name, int64_t minutes);
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

@@ -8,7 +8,7 @@
 #include "tessera/schedule/internal/work_list.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// Lets every rank walk its row, without doing anything, as far as waiting allows. Trusts that the
 /// table is complete and that each row by itself is in order (RowCheck).
@@ -61,4 +61,4 @@ class DryRun {
   StageGrid<uint8_t> grads_;   // The same for its backward.
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// One rank's share of a family's shape, in small integers.
 struct RankShape {
@@ -31,4 +31,4 @@ void align_forwards(std::vector<ScheduleRow>& rows, const ScheduleShape& shape);
 /// the microbatches do not come in even rounds.
 int64_t microbatches_per_round(int64_t pp, int64_t microbatches);
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -2,7 +2,7 @@
 
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 inline constexpr int32_t kNoStage = -1;
 
@@ -55,4 +55,4 @@ inline Task counterpart(const Task& message) {
   return {type, message.stage + step, message.microbatch};
 }
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

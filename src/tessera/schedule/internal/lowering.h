@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// The row with gathers and frees of parameters: before each action the stages of the next few are
 /// gathered and others freed.
@@ -20,4 +20,4 @@ std::vector<ScheduleRow> with_early_receives(const Schedule& schedule,
 /// sends to a higher rank that it has to receive from.
 ScheduleRow with_deferred_receives(const Schedule& schedule, const ScheduleRow& row, size_t rank);
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

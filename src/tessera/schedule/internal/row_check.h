@@ -8,7 +8,7 @@
 #include "tessera/schedule/internal/stage_grid.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// What can be said of a table without knowing when things happen on other ranks: every action
 /// stands once, after what it needs of its own rank, and none is missing.
@@ -73,4 +73,4 @@ class RowCheck {
   std::vector<int32_t> received_;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// Writes a rank's row; each stage's microbatches count up by themselves, per direction.
 class RowWriter {
@@ -53,4 +53,4 @@ class RowWriter {
   ScheduleRow row_;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -6,7 +6,7 @@
 
 #include "tessera/schedule/internal/search_problem.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// When each stage's F and I are wanted: for microbatch 0 by stage, for each further one `interval`
 /// later. Only their order counts. W has no time of its own: it fills gaps.
@@ -91,4 +91,4 @@ class Dispatcher {
   int64_t steps_ = 0;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/internal/search_timer.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// Takes the task at `from` out of a rank's row and puts it in at `to`.
 struct Move {
@@ -41,4 +41,4 @@ class Improver {
   uint64_t random_ = 1;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

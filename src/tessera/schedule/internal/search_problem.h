@@ -8,7 +8,7 @@
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 using TaskId = uint32_t;
 inline constexpr TaskId kNoTask = UINT32_MAX;
@@ -73,4 +73,4 @@ Schedule to_schedule(const SearchProblem& problem, const TaskOrder& order, std::
 /// The same, the other way: full backwards and overlaps fall into their parts.
 TaskOrder to_order(const SearchProblem& problem, const Schedule& schedule);
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -5,7 +5,7 @@
 
 #include "tessera/schedule/internal/search_problem.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// Whether a time is shorter by more than rounding.
 inline bool is_shorter(double a, double b) {
@@ -59,4 +59,4 @@ class OrderTimer {
   int64_t steps_ = 0;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -4,7 +4,7 @@
 
 #include "tessera/schedule/schedule.h"
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// A value for every stage and microbatch, in one flat array.
 template <class T>
@@ -23,4 +23,4 @@ class StageGrid {
   std::vector<T> values_;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-namespace tessera::detail {
+namespace tessera::schedule::detail {
 
 /// Ranks that may be able to go on, each listed once. At first all of them.
 class WorkList {
@@ -30,4 +30,4 @@ class WorkList {
   std::vector<bool> listed_;
 };
 
-}  // namespace tessera::detail
+}  // namespace tessera::schedule::detail

@@ -8,7 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 // FNV-1a: the same on every machine, other than std::hash.
@@ -24,7 +24,7 @@ std::array<int64_t, 3> largest_of_all(std::span<const Group> groups,
   at::Tensor entries = at::empty({3}, at::kLong);
   std::ranges::copy(mine, entries.mutable_data_ptr<int64_t>());
   for (const Group& group : groups) {
-    entries = all_reduce(entries.to(group.device_type()), group, ReduceOp::kMax).wait();
+    entries = all_reduce(entries.to(group.device()), group, ReduceOp::kMax).wait();
   }
   const at::Tensor here = entries.cpu();
   const auto* const all = here.const_data_ptr<int64_t>();
@@ -57,4 +57,4 @@ void check_alike(std::span<const Group> groups, const std::string& what, const s
             "; give the same on all of them");
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

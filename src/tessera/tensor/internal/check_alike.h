@@ -8,7 +8,7 @@
 #include "tessera/comm/group.h"
 #include "tessera/mesh/device_mesh.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// Refuses a mesh in which this rank is not. Local: nobody waits for ranks outside.
 void check_member(const DeviceMesh& mesh);
@@ -24,4 +24,4 @@ std::exception_ptr error_of(const std::function<void()>& body);
 void check_alike(std::span<const Group> groups, const std::string& what, const std::string& value,
                  const std::exception_ptr& error);
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -1,6 +1,6 @@
 #include "tessera/tensor/internal/flat_chunks.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 // Whether rank after rank has the next run, all of one length.
@@ -53,4 +53,4 @@ at::Tensor join_chunks(const at::Tensor& rows, const ShardingSpec& spec) {
   return whole.view(spec.unsharded_shape());
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -6,7 +6,7 @@
 
 #include "tessera/tensor/sharding_spec.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// Some runs of a flat tensor, one after the other; a view where they are one.
 at::Tensor flat_chunk(const at::Tensor& flat, const FlatSpans& spans);
@@ -16,4 +16,4 @@ std::vector<at::Tensor> padded_chunks(const at::Tensor& flat, const ShardingSpec
 /// `rows` has one row a rank, as long as the longest shard.
 at::Tensor join_chunks(const at::Tensor& rows, const ShardingSpec& spec);
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

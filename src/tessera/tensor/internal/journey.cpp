@@ -7,7 +7,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/tensor/internal/pieces.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 using Kind = RedistributeStep::Kind;
@@ -336,4 +336,4 @@ std::vector<at::Tensor> travel(std::span<const Journey> journeys) {
   return results;
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

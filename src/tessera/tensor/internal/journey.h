@@ -9,7 +9,7 @@
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/tensor/redistribute_plan.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// A local tensor and the steps that it has to go.
 struct Journey {
@@ -24,4 +24,4 @@ struct Journey {
 /// not changed; those without steps come back as they are.
 std::vector<at::Tensor> travel(std::span<const Journey> journeys);
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

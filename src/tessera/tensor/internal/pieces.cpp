@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 std::vector<int64_t> with_size(at::IntArrayRef like, int64_t dim, int64_t size) {
@@ -62,4 +62,4 @@ void Pieces::copy_in(const at::Tensor& whole, int64_t rank, const at::Tensor& pi
   });
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

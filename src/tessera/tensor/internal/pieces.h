@@ -7,7 +7,7 @@
 
 #include "tessera/topology/box.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// One dimension of a local tensor as the pieces that the ranks of an axis have of it.
 class Pieces {
@@ -38,4 +38,4 @@ class Pieces {
   std::vector<int64_t> sizes_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -5,7 +5,7 @@
 
 #include "tessera/tensor/internal/journey.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -81,4 +81,4 @@ at::Tensor with_gradient_route(const at::Tensor& local, const Route& route) {
   return travel_with_gradients({{{local, route.mesh, route.shape, {}}}, {route}})[0];
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -8,7 +8,7 @@
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/tensor/placements.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// From where to where a tensor of this shape goes.
 struct Route {
@@ -26,4 +26,4 @@ std::vector<at::Tensor> redistribute_locals(std::span<const at::Tensor> locals,
 /// The local tensor itself, whose gradient comes back by this route. **Collective** backwards.
 at::Tensor with_gradient_route(const at::Tensor& local, const Route& route);
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

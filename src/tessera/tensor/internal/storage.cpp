@@ -4,7 +4,7 @@
 
 #include "tessera/base/check.h"
 
-namespace tessera {
+namespace tessera::tensor::detail {
 namespace {
 
 // LibTorch 2.11 cannot take back the mark of an emptied storage; there it stays without.
@@ -51,4 +51,4 @@ void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
   move_memory(*contents.storage().unsafeGetStorageImpl(), *tensor.storage().unsafeGetStorageImpl());
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace tessera {
+namespace tessera::tensor::detail {
 
 /// Gives the memory of the tensor's storage back at once, whoever else refers to it. Shapes stay;
 /// reading it raises an error until it is refilled, where this LibTorch can do that.
@@ -15,4 +15,4 @@ bool freed_storage_throws();
 /// again.
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents);
 
-}  // namespace tessera
+}  // namespace tessera::tensor::detail

@@ -8,7 +8,7 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 
-namespace tessera {
+namespace tessera::ddp::detail {
 namespace {
 
 int64_t numel_of(const NamedParameters& parameters) {
@@ -111,4 +111,4 @@ double DdpBucket::num_refusals() const {
   return tail(static_cast<int64_t>(parameters_.size()) + kRefusals);
 }
 
-}  // namespace tessera
+}  // namespace tessera::ddp::detail

@@ -11,7 +11,7 @@
 #include "tessera/comm/work.h"
 #include "tessera/layer/parameter.h"
 
-namespace tessera {
+namespace tessera::ddp::detail {
 
 /// Gradients that travel together: one flat tensor, of which each gradient is a view.
 ///
@@ -58,4 +58,4 @@ class DdpBucket {
   std::optional<Work> work_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::ddp::detail

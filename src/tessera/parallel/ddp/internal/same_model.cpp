@@ -12,7 +12,7 @@
 #include "tessera/comm/objects.h"
 #include "tessera/layer/hollow.h"
 
-namespace tessera {
+namespace tessera::ddp::detail {
 namespace {
 
 constexpr size_t kMostTold = 3;                       // Ranks that differ.
@@ -161,4 +161,4 @@ void take_values_of_first(std::span<const NamedParameter> tensors, const Group& 
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::ddp::detail

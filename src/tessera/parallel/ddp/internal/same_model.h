@@ -7,7 +7,7 @@
 #include "tessera/comm/group.h"
 #include "tessera/parallel/ddp/ddp.h"
 
-namespace tessera {
+namespace tessera::ddp::detail {
 
 /// **Collective.** Refuses, in the same words on all ranks, tensors that a rank cannot reduce, and
 /// models and options that are not the same on every rank.
@@ -16,4 +16,4 @@ void check_same_model(const DdpTensors& tensors, const DdpOptions& options, cons
 /// **Collective.** Rank 0's values on all ranks, in few messages.
 void take_values_of_first(std::span<const NamedParameter> tensors, const Group& group);
 
-}  // namespace tessera
+}  // namespace tessera::ddp::detail

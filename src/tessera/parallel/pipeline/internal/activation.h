@@ -2,7 +2,7 @@
 
 #include "tessera/parallel/pipeline/stage.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// How the backward of a microbatch is done.
 enum class BackwardForm {
@@ -48,4 +48,4 @@ class Activation {
   Tensors root_gradients_ = {};
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -6,7 +6,7 @@
 #include "tessera/comm/group.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 enum class StepKind : int64_t { kTraining, kEvaluation };
 
@@ -38,4 +38,4 @@ StepTerms terms_of(const PipelineBatch& batch, bool has_first_stage, bool has_la
 AgreedStep agree_on_step(const Group& group, int64_t microbatches,
                          const std::function<StepTerms()>& terms);
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -5,7 +5,7 @@
 
 #include "tessera/parallel/pipeline/pipeline.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// A batch cut into microbatches, along dimension 0.
 class BatchSlices {
@@ -27,4 +27,4 @@ class BatchSlices {
   std::vector<int64_t> begins_;  // and its first one.
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

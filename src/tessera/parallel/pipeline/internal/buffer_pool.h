@@ -6,7 +6,7 @@
 
 #include "tessera/parallel/pipeline/internal/tensor_form.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// Memory for what is received, used again as soon as nobody else holds it: a tensor that autograd
 /// or the user has kept, or that is a view of the same memory, is left alone.
@@ -32,4 +32,4 @@ class BufferPool {
   std::vector<Buffer> buffers_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

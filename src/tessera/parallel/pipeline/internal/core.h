@@ -8,7 +8,7 @@
 #include "tessera/parallel/pipeline/internal/courier.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// Stage and microbatch.
 using Place = std::pair<int32_t, int32_t>;
@@ -45,4 +45,4 @@ struct PipelineCore {
   bool failed = false;  // The last call.
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -9,7 +9,7 @@
 #include "tessera/parallel/pipeline/internal/header.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// What has come from another rank.
 struct Parcel {
@@ -20,14 +20,14 @@ struct Parcel {
 /// A parcel under way.
 class Arrival {
  public:
-  Arrival(Work work, std::optional<Header> header)
+  Arrival(ListWork work, std::optional<Header> header)
       : work_(std::move(work)), header_(std::move(header)) {}
   Parcel wait() &&;
   /// Of what is coming; for an announced one.
   const TensorForms& forms() const { return header_->forms; }
 
  private:
-  Work work_;
+  ListWork work_;
   std::optional<Header> header_;  // Where it came before the tensors.
 };
 
@@ -54,12 +54,12 @@ class Courier {
  private:
   GroupRank peer_of(const Task& message) const;
   int tag_of(const Task& message, size_t part) const;
-  Work start(P2p::Kind kind, const Task& message, Tensors& tensors, size_t first_part);
+  ListWork start(P2p::Kind kind, const Task& message, const Tensors& tensors, size_t first_part);
 
   Group group_;
   const Schedule& schedule_;
   at::Device device_;
-  std::deque<Work> sends_;
+  std::deque<ListWork> sends_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

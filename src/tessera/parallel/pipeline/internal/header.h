@@ -9,7 +9,7 @@
 #include "tessera/schedule/action.h"
 #include "tessera/topology/rank.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// Where a step has failed first, as far as a rank knows.
 struct StepFailure {
@@ -36,4 +36,4 @@ at::Tensor empty_header(at::Device device);
 at::Tensor to_tensor(const Header& header, at::Device device);
 Header to_header(const at::Tensor& tensor);
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -6,7 +6,7 @@
 #include "tessera/parallel/pipeline/stage.h"
 #include "tessera/schedule/schedule.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// The table as it is executed: lowered where it is compute-only, and verified.
 Schedule executable(const Schedule& schedule);
@@ -18,4 +18,4 @@ void check_placing(std::span<const Stage> stages, const Schedule& schedule, cons
 /// ConfigError where a stage cannot be run, or has a hook that the table never calls.
 void check_stages(std::span<const Stage> stages, const Schedule& schedule);
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

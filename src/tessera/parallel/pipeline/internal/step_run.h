@@ -10,7 +10,7 @@
 #include "tessera/parallel/pipeline/internal/batch_slices.h"
 #include "tessera/parallel/pipeline/internal/core.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// One walk through this rank's row. A rank that fails walks on without computing, so that every
 /// message is sent and received and those who wait for it are told.
@@ -85,4 +85,4 @@ class StepRun {
   std::vector<RecordedAction> recorded_ = {};
 };
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail

@@ -8,7 +8,7 @@
 
 #include "tessera/parallel/pipeline/stage.h"
 
-namespace tessera {
+namespace tessera::pipeline::detail {
 
 /// What a receiver has to know of a tensor before it comes.
 struct TensorForm {
@@ -27,4 +27,4 @@ TensorForms gradient_forms(const TensorForms& forms);
 /// "float32 [4, 8], int64 [4]".
 std::string to_string(const TensorForms& forms);
 
-}  // namespace tessera
+}  // namespace tessera::pipeline::detail
