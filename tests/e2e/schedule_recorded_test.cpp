@@ -28,7 +28,7 @@ class RecordedVerb : public testing::Test {
   // A step of which the simulation says what happened, in units of kMs.
   void record(const Schedule& schedule, const Simulation& simulation, int64_t step) const {
     for (int64_t rank = 0; rank < schedule.pp(); ++rank) {
-      PipelineRecord record{schedule.name(), schedule.shape(), step, {rank}, {}};
+      PipelineRecord record{schedule.name(), schedule.shape(), step, GroupRank{rank}, {}};
       for (size_t i = 0; i < schedule.row(GroupRank{rank}).size(); ++i) {
         const TimeSpan& span = simulation.spans[static_cast<size_t>(rank)][i];
         record.actions.push_back(

@@ -44,7 +44,7 @@ Json boxes_of(const Json& test_case) {
   for (const Json& text : test_case.at("placements")) placements.push_back(placement_of(text));
   Json per_rank = Json::array();
   for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
-    if (!mesh.contains({rank})) {
+    if (!mesh.contains(GlobalRank{rank})) {
       per_rank.push_back(to_json(Box{}));
       continue;
     }

@@ -11,7 +11,7 @@ namespace {
 
 Json odd_group_answers(const World& world) {
   RankGroup odd;
-  for (int64_t rank = 1; rank < world.size(); rank += 2) odd.push_back({rank});
+  for (int64_t rank = 1; rank < world.size(); rank += 2) odd.push_back(GlobalRank{rank});
   const Group group = world.group(odd, {.name = "odd"});
   Json ranks = Json::array();
   for (int64_t rank = 0; rank < group.size(); ++rank)

@@ -86,7 +86,7 @@ void answer_objects(int64_t rank, Answers& out) {
 }
 
 void answer_subgroup(int64_t rank, Answers& out) {
-  const Group sub = World::current()->group({{1}, {2}}, {.name = "sub"});
+  const Group sub = World::current()->group(to_ranks({1, 2}), {.name = "sub"});
   out["get_rank(sub [1,2])"] = value(olmo::get_rank(sub));
   out["get_world_size(sub [1,2])"] = value(olmo::get_world_size(sub));
   const auto member = [&](const std::string& name, const std::function<Json()>& body) {

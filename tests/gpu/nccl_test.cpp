@@ -8,12 +8,13 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/nccl/factory.h"
 #include "tessera/comm/world.h"
+#include "tests/testkit/ranks.h"
 
 namespace tessera {
 namespace {
 
 TEST(Nccl, ACommunicatorReducesOnTheGpu) {
-  const auto engine = nccl::make_engine({});
+  const auto engine = comm::detail::nccl::make_engine({});
   const auto backend = engine->create({.store = c10::make_intrusive<c10d::HashStore>(),
                                        .rank = 0,
                                        .size = 1,
@@ -28,7 +29,22 @@ TEST(Nccl, ACommunicatorReducesOnTheGpu) {
 TEST(Nccl, IsTheDefaultWhereCudaIsPresent) {
   World world = World::connect(LaunchInfo{}, {});
   EXPECT_EQ(world.backend(), Backend::kNccl);
+  EXPECT_EQ(world.device(), at::Device(at::kCUDA, 0));
+  EXPECT_EQ(world.group().device(), world.device());
+  EXPECT_EQ(all_reduce(at::ones({2}), world.group()).wait().sum().item<float>(), 2) << "of the CPU";
   EXPECT_EQ(all_reduce(at::ones({2}, at::kCUDA), world.group()).wait().sum().item<float>(), 2);
+}
+
+// NCCL refuses ranks that share a GPU, so that such worlds talk over Gloo.
+TEST(Nccl, RanksThatShareAGpuUseGloo) {
+  testkit::run_ranks(2, [](World&) {
+    World world = World::connect({.timeout = std::chrono::seconds(60)});
+    RANK_EXPECT(world.backend() == Backend::kGloo);
+    RANK_EXPECT(world.device() == at::Device(at::kCUDA, 0));
+    const at::Tensor one = at::ones({2}, world.device());
+    RANK_EXPECT(all_reduce(one, world.group()).wait().equal(at::full({2}, 2.0, world.device())));
+    world.close();
+  });
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ int64_t reduced_rank(const DeviceMesh& mesh, const Group& group) {
 RankGroup gathered_ranks(const DeviceMesh& mesh, const Group& group) {
   const at::Tensor all = all_gather(at::full({1}, mesh.get_rank().value, at::kLong), group).wait();
   RankGroup ranks;
-  for (int64_t i = 0; i < all.numel(); ++i) ranks.push_back({all[i].item<int64_t>()});
+  for (int64_t i = 0; i < all.numel(); ++i) ranks.push_back(GlobalRank{all[i].item<int64_t>()});
   return ranks;
 }
 

@@ -30,7 +30,8 @@ class Grid {
     const auto mine = std::ranges::find(ranks_, rank) - ranks_.begin();
     RankGroup members;
     for (size_t position = 0; position < ranks_.size(); ++position) {
-      if (agree(mine, static_cast<int64_t>(position), along)) members.push_back({ranks_[position]});
+      if (agree(mine, static_cast<int64_t>(position), along))
+        members.push_back(GlobalRank{ranks_[position]});
     }
     return members;
   }

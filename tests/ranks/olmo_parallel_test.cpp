@@ -161,7 +161,7 @@ RankGroup counted_members(const DeviceMesh& mesh, const AxisNames& along) {
   };
   RankGroup members;
   for (int64_t rank = 0; rank < kRanks; ++rank) {
-    if (same_elsewhere(rank, mesh.get_rank().value)) members.push_back({rank});
+    if (same_elsewhere(rank, mesh.get_rank().value)) members.push_back(GlobalRank{rank});
   }
   return members;
 }

@@ -356,7 +356,7 @@ TEST(ParallelStateRanks, CallbacksChooseTheEmbeddingRanks) {
       RANK_EXPECT(chosen ||
                   contains(refusal<ConfigError>([] { (void)get_embedding_group(); }), "is not in"));
       const int64_t column = world.rank().value % 2;
-      const RankGroup members{{2 + column}, {4 + column}};
+      const RankGroup members = to_ranks({2 + column, 4 + column});
       RANK_EXPECT(!chosen || reduced_sums(world, get_embedding_group()) == sums_of(members));
     });
   });

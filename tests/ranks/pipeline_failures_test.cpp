@@ -102,7 +102,7 @@ TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
     const Schedule schedule = generate({.pp = 2, .microbatches = 2});
     const Parts parts = make_parts(2);
     int64_t width = testkit::kWidth;
-    std::vector<Stage> stages = stages_of(parts, schedule, {world.rank().value});
+    std::vector<Stage> stages = stages_of(parts, schedule, GroupRank{world.rank().value});
     stages[0].forward = [&, inner = stages[0].forward](const Tensors& x, const StagePass& pass) {
       Tensors y = inner(x, pass);
       if (pass.stage == 0) y[0] = y[0].narrow(1, 0, width);
@@ -129,7 +129,7 @@ struct Refusal {
 
 Pipeline two_stages(World& world, const Parts& parts) {
   const Schedule schedule = generate({.pp = 2, .microbatches = 4});
-  return {stages_of(parts, schedule, {world.rank().value}),
+  return {stages_of(parts, schedule, GroupRank{world.rank().value}),
           schedule,
           world.group(),
           {.loss = loss_of_stage, .device = testkit::device()}};
@@ -172,7 +172,7 @@ std::vector<Refusal> refusals() {
       {"a table without messages",
        [=](World& w) {
          const Schedule table = with_reduce_grad(generate({.pp = 2, .microbatches = 2}));
-         Pipeline(stages_of(parts, table, {w.rank().value}), table, w.group());
+         Pipeline(stages_of(parts, table, GroupRank{w.rank().value}), table, w.group());
        },
        "ConfigError: table 1F1B has neither messages nor is it compute-only"},
       {"a stage without a function",
@@ -204,7 +204,7 @@ std::vector<Refusal> refusals() {
       {"no loss",
        [=](World& w) {
          const Schedule table = generate({.pp = 2, .microbatches = 4});
-         Pipeline(stages_of(parts, table, {w.rank().value}), table, w.group()).step(good);
+         Pipeline(stages_of(parts, table, GroupRank{w.rank().value}), table, w.group()).step(good);
        },
        "ConfigError: this rank has the last stage but no loss function", 1,
        "ConfigError: rank 1 of group world refused the step"},

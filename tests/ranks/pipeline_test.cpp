@@ -214,7 +214,7 @@ TEST(PipelineRanks, HooksAreCalledWhereTheTableSaysSo) {
     const Schedule schedule =
         generate({.kind = ScheduleKind::kInterleaved1F1B, .pp = 2, .microbatches = 4});
     const Parts parts = make_parts(4);
-    std::vector<Stage> stages = stages_of(parts, schedule, {world.rank().value});
+    std::vector<Stage> stages = stages_of(parts, schedule, GroupRank{world.rank().value});
     std::vector<std::string> events;
     for (Stage& stage : stages) {
       const auto note = [&events, index = stage.index](const char* what) {

@@ -17,7 +17,7 @@ struct PipelineTrial {
       : parts(make_parts(schedule.num_stages())),
         reference(make_parts(schedule.num_stages())),
         mine(schedule.stages_of(GroupRank{world.rank().value})),
-        pipeline(stages_of(parts, schedule, {world.rank().value}), schedule, world.group(),
+        pipeline(stages_of(parts, schedule, GroupRank{world.rank().value}), schedule, world.group(),
                  {.loss = loss_of_stage, .device = testkit::device()}) {}
 
   // What a rank has to know of the batch, and nothing else.

@@ -188,6 +188,24 @@ TEST(World, OneHostListensOnLoopbackAlone) {
   });
 }
 
+// As c10d's "cpu:gloo,cuda:nccl": a program that was written for the CPU runs where NCCL is.
+TEST(World, NcclGroupsSendCpuTensorsOverGloo) {
+  run_ranks(2, [](World& world) {
+    const Group group = world.group(to_ranks({1, 0}), {.name = "nccl", .backend = Backend::kNccl});
+    const int64_t me = world.rank().value;
+    RANK_EXPECT(all_reduce(at::full({3}, me + 1, at::kLong), group)
+                    .wait()
+                    .equal(at::full({3}, 3, at::kLong)));
+    RANK_EXPECT(all_gather(at::full({1}, me, at::kLong), group)
+                    .wait()
+                    .equal(at::tensor({1, 0}, at::kLong)));
+    const at::Tensor message = at::full({2}, me);
+    if (me == 0) (void)send(message, GlobalRank{1}, group).wait();
+    if (me == 1) (void)recv(message, GlobalRank{0}, group).wait();
+    RANK_EXPECT(message.equal(at::zeros({2}, at::kLong)));
+  });
+}
+
 TEST(World, OfOneOpensNoSocket) {
   const World world = World::connect(LaunchInfo{}, {.backend = Backend::kGloo});
   EXPECT_EQ(reduced_rank(world, world.group()), 0);
@@ -199,6 +217,10 @@ TEST(World, OptionsMayBeEmptyBraces) {
   EXPECT_EQ(world.size(), 1);
   EXPECT_EQ(world.group().device().type(), world.device().type());
 }
+
+struct AttachedToWorld {
+  explicit AttachedToWorld(World&) {}
+};
 
 TEST(World, MovedFromOnesSaySo) {
   World world = World::fake(GlobalRank{0}, 2);
@@ -212,7 +234,7 @@ TEST(World, MovedFromOnesSaySo) {
   EXPECT_THROW((void)world.group(to_ranks({0})), StateError);
   EXPECT_THROW((void)world.make_groups({}), StateError);
   EXPECT_THROW(world.set_timeout(std::chrono::seconds(1)), StateError);
-  EXPECT_THROW((void)world.attached<std::shared_ptr<int>>(), StateError);
+  EXPECT_THROW((void)world.attached<AttachedToWorld>(), StateError);
   world.close();
   // NOLINTEND(bugprone-use-after-move)
   EXPECT_EQ(other.size(), 2);

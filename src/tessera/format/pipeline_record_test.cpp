@@ -48,7 +48,7 @@ TEST(PipelineRecord, HasTheFormOfItsDocumentation) {
   const PipelineRecord record{"1F1B",
                               {.pp = 2, .num_stages = 2, .microbatches = 1},
                               7,
-                              {0},
+                              GroupRank{0},
                               {{parse_action("0F0"), {0.25, 0.5}}, {parse_action("0B0"), {1, 2}}}};
   EXPECT_EQ(to_json(record),
             "{\"version\":1,\"schedule\":\"1F1B\",\"pp\":2,\"stages\":2,\"microbatches\":1,"
@@ -62,7 +62,7 @@ std::string with(std::string_view old, std::string_view changed) {
       to_json(PipelineRecord{"1F1B",
                              {.pp = 2, .num_stages = 2, .microbatches = 1},
                              7,
-                             {0},
+                             GroupRank{0},
                              {{parse_action("0F0"), {0.25, 0.5}}, {parse_action("0B0"), {1, 2}}}});
   const size_t at = text.find(old);
   EXPECT_NE(at, std::string::npos) << old;

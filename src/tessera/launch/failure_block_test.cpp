@@ -12,7 +12,7 @@ namespace {
 
 FailureBlock sample() {
   return {.failure = {.host = "gpu07",
-                      .rank = {2},
+                      .rank = GlobalRank{2},
                       .signal = SIGSEGV,
                       .message = "hidden_size 7 is not divisible by tp degree 2; choose tp from 1, "
                                  "7, or change the model",

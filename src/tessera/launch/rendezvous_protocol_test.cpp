@@ -13,7 +13,7 @@ Failure failure() {
   return {.kind = Failure::Kind::kRank,
           .node = 1,
           .host = "gpu 07\n",
-          .rank = {12},
+          .rank = GlobalRank{12},
           .exit_code = 3,
           .signal = SIGSEGV,
           .message = "100 % of =%0A\xc3\xa4",

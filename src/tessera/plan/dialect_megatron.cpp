@@ -6,10 +6,7 @@
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/megatron.h"
 
-namespace tessera {
-
-using namespace plan::detail;
-
+namespace tessera::plan::detail {
 namespace {
 
 const char* const kInstances = "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP";
@@ -156,4 +153,4 @@ Dialect megatron_dialect() {
           .attempts = attempts};
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

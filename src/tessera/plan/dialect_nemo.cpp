@@ -3,10 +3,7 @@
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/nemo.h"
 
-namespace tessera {
-
-using namespace plan::detail;
-
+namespace tessera::plan::detail {
 namespace {
 
 std::vector<DialectFlag> flags() {
@@ -110,4 +107,4 @@ Dialect nemo_dialect() {
           .attempts = attempts};
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

@@ -3,10 +3,7 @@
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/olmo.h"
 
-namespace tessera {
-
-using namespace plan::detail;
-
+namespace tessera::plan::detail {
 namespace {
 
 std::vector<DialectFlag> flags() {
@@ -115,4 +112,4 @@ Dialect olmo_dialect() {
           .attempts = attempts};
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

@@ -4,10 +4,7 @@
 #include "tessera/base/text.h"
 #include "tessera/plan/internal/dialects.h"
 
-namespace tessera {
-
-using namespace plan::detail;
-
+namespace tessera::plan::detail {
 const FlagValue* FlagReader::find(std::string_view meaning) const {
   const auto known = std::ranges::find(dialect_.flags, meaning, &DialectFlag::meaning);
   const auto at = std::ranges::find_if(flags_, [&](const FlagValue& flag) {
@@ -41,4 +38,4 @@ void add_unless(FlagValues& flags, const std::string& flag, int64_t value, int64
   if (value != default_value) flags.push_back({flag, concat(value)});
 }
 
-}  // namespace tessera
+}  // namespace tessera::plan::detail

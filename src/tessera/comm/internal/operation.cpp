@@ -22,8 +22,10 @@ void check_tensor(const at::Tensor& tensor, const Group& group, const char* name
   TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
   TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
             "; make it dense first");
-  TSR_CHECK(group.takes(tensor.device().type()), name, " got a tensor on ", tensor.device().str(),
-            ", but group ", group.name(), " uses ", to_string(group.backend()),
+  const bool stays_here = group.size() == 1 && !tensor.is_meta();
+  TSR_CHECK(stays_here || group.takes(tensor.device().type()), name, " got a tensor on ",
+            tensor.device().str(), ", but group ", group.name(), " uses ",
+            to_string(group.backend()),
             ", which sends tensors of the CPU and of CUDA devices; move the tensor");
 }
 

@@ -59,7 +59,7 @@ HierarchicalGroups ParallelState::create_hierarchical_groups(
                           .nccl = options_of(pg_options, hierarchical_group_sizes.size()),
                           .gloo_twins = create_gloo_process_groups});
   HierarchicalGroups made;
-  for (const Group& group : make_own(specs, {rank}, timeout)) {
+  for (const Group& group : make_own(specs, GlobalRank{rank}, timeout)) {
     if (group.lane() == Lane::kControl) {
       made.gloo_groups.back() = group;  // The twin of the group before.
     } else {
@@ -76,7 +76,8 @@ std::map<int64_t, Group> ParallelState::create_hybrid_dp_cp_groups(int64_t rank,
   const std::vector<GroupSpec> specs = hybrid_specs(line, {"ranks"}, pg_options);
   std::map<int64_t, Group> made;
   int64_t size = 1;
-  for (const Group& group : make_own(specs, {rank}, std::nullopt)) made.emplace(size *= 2, group);
+  for (const Group& group : make_own(specs, GlobalRank{rank}, std::nullopt))
+    made.emplace(size *= 2, group);
   return made;
 }
 

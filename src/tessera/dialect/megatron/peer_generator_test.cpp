@@ -25,7 +25,7 @@ struct Cluster {
 
 RankGroup run_of(int64_t first, int64_t end, int64_t step = 1) {
   RankGroup ranks;
-  for (int64_t rank = first; rank < end; rank += step) ranks.push_back({rank});
+  for (int64_t rank = first; rank < end; rank += step) ranks.push_back(GlobalRank{rank});
   return ranks;
 }
 
@@ -81,7 +81,8 @@ Groups tensor_data(const Cluster& c) {
     for (int64_t j = 0; j < c.cp; ++j) {
       RankGroup& group = all.emplace_back();
       for (int64_t k = 0; k < c.dp(); ++k) {
-        for (int64_t t = 0; t < c.tp; ++t) group.push_back({stage + (k * c.cp + j) * c.tp + t});
+        for (int64_t t = 0; t < c.tp; ++t)
+          group.push_back(GlobalRank{stage + (k * c.cp + j) * c.tp + t});
       }
     }
   }

@@ -75,7 +75,7 @@ Header to_header(const at::Tensor& tensor) {
   Words words(here);
   Header header{.call = words.take()};
   const bool failed = words.take() != 0;
-  StepFailure failure{.rank = {words.take()}};
+  StepFailure failure{.rank = GroupRank{words.take()}};
   failure.task.type = static_cast<ActionType>(words.take());
   failure.task.stage = static_cast<int32_t>(words.take());
   failure.task.microbatch = static_cast<int32_t>(words.take());
