@@ -248,13 +248,15 @@ void check_overlap(const Group& group, int64_t me) {
 
 template <class Body>
 void expect_refused(Body&& body) {
-  bool refused = false;
+  std::string instead = "nothing was thrown";
   try {
     body();
   } catch (const ConfigError&) {
-    refused = true;
+    instead.clear();
+  } catch (const std::exception& error) {
+    instead = error.what();
   }
-  RANK_EXPECT(refused);
+  RANK_EXPECT(instead.empty()) << instead;
 }
 
 // What engines would refuse in words of their own, with the group lost, or would get wrong.

@@ -13,6 +13,7 @@ ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& 
                               ReduceOp op) {
   TSR_CHECK(!tensors.empty(), "all_reduce_coalesced got no tensors; give at least 1");
   const Group group = carrier(tensors, given, "all_reduce_coalesced", Access::kWrite);
+  const auto wire_reduce = wire_op(op, tensors[0], group);
   Tensors flat;
   for (const at::Tensor& tensor : tensors) {
     TSR_CHECK(tensor.scalar_type() == tensors[0].scalar_type(), "all_reduce_coalesced got dtypes ",
@@ -24,7 +25,6 @@ ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& 
   if (group.size() == 1)
     return done(begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group),
                 results);
-  const auto wire_reduce = wire_op(op, tensors[0], group);
   const at::Tensor joined = at::cat(flat);
   Operation operation = begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group);
   at::Tensor wire = reducible(joined, group);
@@ -83,6 +83,7 @@ ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Gro
                                   ReduceOp op) {
   TSR_CHECK(!tensors.empty(), "reduce_scatter_coalesced got no tensors; give at least 1");
   const Group group = carrier(tensors, given, "reduce_scatter_coalesced", Access::kRead);
+  const auto wire_reduce = wire_op(op, tensors[0], group);
   // Row r holds the pieces of rank r of all tensors.
   Tensors rows;
   for (const at::Tensor& tensor : tensors) {
@@ -92,7 +93,6 @@ ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Gro
     (void)equal_sizes(tensor.size(0), group, "reduce_scatter_coalesced");
     rows.push_back(tensor.detach().reshape({group.size(), -1}));
   }
-  const auto wire_reduce = wire_op(op, tensors[0], group);
   Operation operation =
       begin({.name = "reduce_scatter_coalesced", .inputs = tensors, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
