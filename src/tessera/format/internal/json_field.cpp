@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <iterator>
-#include <set>
+#include <unordered_set>
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
@@ -41,45 +41,69 @@ class CountedCharacter {
   int64_t* passed_;
 };
 
-// Refuses what Json::parse would take: depth without end, and keys that stand twice.
-class Guard {
+// Refuses what Json::parse would take: depth without end, and keys that stand twice. It reads the
+// text before the parser does: a parser that asks for every value takes quadratic time.
+class Guard final : public nlohmann::json_sax<Json> {
  public:
   Guard(const JsonSource& source, const int64_t& passed) : source_(source), passed_(passed) {}
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
-    if (depth > source_.deepest) {
-      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what,
-                             near(source_, passed_)));
-    }
-    const auto level = static_cast<size_t>(depth);
-    if (event == Json::parse_event_t::object_start) {
-      keys_.resize(level + 1);
-      keys_.emplace_back();
-    }
-    if (event == Json::parse_event_t::key && !keys_[level].insert(value).second) {
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(int64_t) override { return value(); }
+  bool number_unsigned(uint64_t) override { return value(); }
+  bool number_float(double, const std::string&) override { return value(); }
+  bool string(std::string&) override { return value(); }
+  bool binary(Json::binary_t&) override { return value(); }
+  bool start_object(size_t) override { return open(); }
+  bool start_array(size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    (void)value();
+    if (!keys_.back().insert(name).second) {
       throw DataError(
-          concat(source_.origin, ": ", value.dump(), " stands twice", near(source_, passed_)));
+          concat(source_.origin, ": ", Json(name).dump(), " stands twice", near(source_, passed_)));
     }
     return true;
   }
 
+  bool parse_error(size_t, const std::string&, const Json::exception&) override {
+    throw DataError(concat(source_.origin, ": broken JSON", near(source_, passed_),
+                           "; was the file cut off, or is it no ", source_.what, "?"));
+  }
+
  private:
+  bool value() const {
+    if (static_cast<int>(keys_.size()) > source_.deepest) {
+      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what,
+                             near(source_, passed_)));
+    }
+    return true;
+  }
+  bool open() {
+    (void)value();
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
   const JsonSource& source_;
-  const int64_t& passed_;             // Characters of the text.
-  std::vector<std::set<Json>> keys_;  // Of the open object of each depth.
+  const int64_t& passed_;                              // Characters of the text.
+  std::vector<std::unordered_set<std::string>> keys_;  // Of each open object; empty for lists.
 };
 
 }  // namespace
 
 Json parse_json(std::string_view text, const JsonSource& source) {
   int64_t passed = 0;
-  try {
-    return Json::parse(CountedCharacter(text.data(), passed),
-                       CountedCharacter(text.data() + text.size(), passed), Guard(source, passed));
-  } catch (const Json::exception&) {
-    throw DataError(concat(source.origin, ": broken JSON", near(source, passed),
-                           "; was the file cut off, or is it no ", source.what, "?"));
-  }
+  Guard guard(source, passed);
+  (void)Json::sax_parse(CountedCharacter(text.data(), passed),
+                        CountedCharacter(text.data() + text.size(), passed), &guard);
+  return Json::parse(text);
 }
 
 void JsonField::refuse(std::string_view expected) const {
