@@ -52,11 +52,9 @@ std::string command_of(const std::vector<std::string>& arguments) {
 
 int run_train(const std::vector<std::string>& arguments) {
   CLI::App app(
-      "Trains a Llama from initial values or from a Hugging Face folder, on texts or tokens. "
-      "Without "
-      "flags a small one learns to write this project's own sources, in some two minutes. Where "
-      "RANK "
-      "is set this process is that rank of a job that somebody else has started.",
+      "Trains a Llama on texts or tokens, from initial values or from a Hugging Face folder. "
+      "Without flags it trains a small one on this project's own sources, in about two minutes. "
+      "If RANK is set, this process is that rank of a job that another launcher has started.",
       "tessera train");
   TrainFlags flags;
   add_train_flags(app, flags);

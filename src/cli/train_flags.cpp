@@ -10,8 +10,8 @@ namespace {
 using Assignments = std::vector<ConfigAssignment>;
 
 constexpr const char* kFooter =
-    "Every key of the configuration can be given as --section.key=value, a list with commas;\n"
-    "--print-config shows all of them with what they mean. Stronger ones come last:\n"
+    "Every key of the configuration can be set with --section.key=value; lists use commas.\n"
+    "--print-config prints all keys with their meanings. Later places override earlier ones:\n"
     "preset, --config FILE, the flags above, --section.key=value.\n";
 
 std::string hint(const bool*) {
@@ -53,21 +53,22 @@ CLI::Option* add_value(CLI::App& app, const std::string& flag, const ConfigField
 }
 
 void add_switch(CLI::App& app, std::string_view flag, const ConfigField& field, const char* value,
-                Assignments& to) {
+                const std::string& help, Assignments& to) {
   const auto store = [flag = std::string(flag), &field, value, &to] {
     to.push_back({&field, parse_value(field, value), flag});
   };
-  app.add_flag_callback(std::string(flag), store, std::string(field.help));
+  app.add_flag_callback(std::string(flag), store, help);
 }
 
 void add_field(CLI::App& app, const ConfigField& field, ConfigLayers& layers) {
   if (!field.flag.empty() && is_switch(field)) {
-    add_switch(app, field.flag, field, "true", layers.flags);
+    add_switch(app, field.flag, field, "true", std::string(field.help), layers.flags);
   } else if (!field.flag.empty()) {
     add_value(app, std::string(field.flag), field, layers.flags);
   }
   if (!field.off_flag.empty()) {
-    add_switch(app, field.off_flag, field, is_switch(field) ? "false" : "0", layers.flags);
+    const char* const off = is_switch(field) ? "false" : "0";
+    add_switch(app, field.off_flag, field, off, concat(field.name(), " = ", off), layers.flags);
   }
   add_value(app, "--" + field.name(), field, layers.overrides)->group("");
 }
@@ -76,7 +77,7 @@ void add_field(CLI::App& app, const ConfigField& field, ConfigLayers& layers) {
 
 void add_train_flags(CLI::App& app, TrainFlags& flags) {
   app.add_option("--config", flags.config_file, "read keys from this TOML file")->type_name("FILE");
-  app.add_flag("--print-config", flags.print_config, "print all keys and values, and stop");
+  app.add_flag("--print-config", flags.print_config, "print all keys and values, and do not train");
   for (const ConfigField& field : config_fields()) add_field(app, field, flags.layers);
   app.footer(kFooter);
 }

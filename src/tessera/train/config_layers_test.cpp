@@ -178,6 +178,14 @@ TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
   EXPECT_THROW(check_supported(sharded), ConfigError);
 }
 
+TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
+  for (const char* const name : {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.dp_type",
+                                 "parallel.dp_replicate", "run.resume"}) {
+    EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
+        << name;
+  }
+}
+
 TEST(ConfigFields, NamesAndFlagsAreUsedOnce) {
   std::vector<std::string> names;
   for (const ConfigField& field : config_fields()) {
