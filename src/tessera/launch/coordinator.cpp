@@ -151,7 +151,7 @@ void Coordinator::number_nodes() {
 
 void Coordinator::start_round() {
   number_nodes();
-  const auto [address, port] = master_();
+  const MasterPlace master = master_();
   phase_ = Phase::kRunning;
   started_ = true;
   for (auto& [peer, member] : members_) {
@@ -160,8 +160,9 @@ void Coordinator::start_round() {
                              .restart = round_,
                              .max_restarts = options_.max_restarts,
                              .node = member.node,
-                             .master_addr = address,
-                             .master_port = port});
+                             .master_addr = master.address,
+                             .master_port = master.port,
+                             .secret = master.secret});
   }
 }
 

@@ -11,6 +11,13 @@
 
 namespace tessera TSR_API {
 
+/// Where the ranks of a new round meet, and what they must know to be let in.
+struct MasterPlace {
+  std::string address;
+  int64_t port = 0;
+  std::string secret = "";
+};
+
 /// Node 0's decisions about the whole job: who is in it, when a round starts, which failure was the
 /// first, whether there is a restart, and how all end. It neither sends nor waits by itself, so
 /// that every order of events can be tried. Node 0's own ranks are a peer like the others.
@@ -19,8 +26,7 @@ class Coordinator {
   using Peer = int64_t;  // In the order of arrival; 0 is this launcher.
   /// Takes the message along; it must not call back.
   using Send = std::function<void(Peer, const Message&)>;
-  /// Where the ranks of a new round meet: address and port.
-  using Master = std::function<std::pair<std::string, int64_t>()>;
+  using Master = std::function<MasterPlace()>;
 
   Coordinator(const LaunchOptions& options, Send send, Master master, Clock::time_point now);
 

@@ -41,7 +41,7 @@ struct Job {
   Clock::time_point now = Clock::now();
   Coordinator coordinator{
       options, [this](Coordinator::Peer peer, const Message& message) { sent[peer] = message; },
-      [this] { return std::pair<std::string, int64_t>("master", 1000 + ports++); }, now};
+      [this] { return MasterPlace{"master", 1000 + ports++, "s"}; }, now};
 };
 
 const Failure kFailure{.host = "h", .rank = GlobalRank{3}, .exit_code = 9};
@@ -52,8 +52,9 @@ TEST(Coordinator, StartsWhenAllHaveCome) {
   EXPECT_EQ(job.last<WelcomeMessage>(0), WelcomeMessage{});
   job.say(1, job.join());
   for (const Coordinator::Peer peer : {0, 1}) {
-    EXPECT_EQ(job.last<StartMessage>(peer),
-              (StartMessage{.node = peer, .master_addr = "master", .master_port = 1000}));
+    EXPECT_EQ(
+        job.last<StartMessage>(peer),
+        (StartMessage{.node = peer, .master_addr = "master", .master_port = 1000, .secret = "s"}));
   }
 }
 
@@ -100,7 +101,8 @@ TEST(Coordinator, RestartsOnlyWhatWasHealthy) {
                                                          .max_restarts = 1,
                                                          .node = 1,
                                                          .master_addr = "master",
-                                                         .master_port = 1001}));
+                                                         .master_port = 1001,
+                                                         .secret = "s"}));
     }
   }
 }
@@ -201,7 +203,7 @@ TEST(Coordinator, NumbersAreGivenInTheOrderOfArrivalAroundThoseThatWereChosen) {
   std::map<Coordinator::Peer, Message> sent;
   Coordinator four(
       job.options, [&](Coordinator::Peer peer, const Message& message) { sent[peer] = message; },
-      [] { return std::pair<std::string, int64_t>("m", 1); }, job.now);
+      [] { return MasterPlace{"m", 1}; }, job.now);
   const auto come = [&](Coordinator::Peer peer, int64_t node) {
     JoinMessage join = job.join(node);
     join.nnodes = 4;

@@ -53,6 +53,7 @@ std::vector<std::string> rank_environment(const LaunchOptions& options, const St
   set_places(variables, options, start, local_rank);
   variables["MASTER_ADDR"] = start.master_addr;
   variables["MASTER_PORT"] = std::to_string(start.master_port);
+  if (!start.secret.empty()) variables.try_emplace("TESSERA_JOB_SECRET", start.secret);
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(start.restart);
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(start.max_restarts);
   variables["TORCHELASTIC_RUN_ID"] = options.id;

@@ -208,17 +208,17 @@ void CoordinatorLink::finish() {
   }
 }
 
-std::pair<std::string, int64_t> CoordinatorLink::new_master() {
+MasterPlace CoordinatorLink::new_master() {
   const bool alone = options_.nnodes == 1;
   std::string address = options_.master_addr;
   const std::string own = alone ? "127.0.0.1" : options_.rendezvous.host;
   if (address.empty()) address = own;
-  if (options_.master_port != 0) return {address, options_.master_port};
+  if (options_.master_port != 0) return {address, options_.master_port, secret_};
   do {
     reservation_.emplace(own);
   } while (reservation_->port() == last_port_);
   last_port_ = reservation_->port();
-  return {address, last_port_};
+  return {address, last_port_, secret_};
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/base/random_name.h"
 #include "tessera/launch/connection.h"
 #include "tessera/launch/coordinator.h"
 #include "tessera/launch/socket.h"
@@ -54,7 +55,7 @@ class CoordinatorLink : public NodeLink {
   void accept();
   void hear(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
   bool is_to_go(Coordinator::Peer peer, const Connection& connection, Clock::time_point now) const;
-  std::pair<std::string, int64_t> new_master();
+  MasterPlace new_master();
 
   const LaunchOptions& options_;
   EventLoop& loop_;
@@ -62,6 +63,7 @@ class CoordinatorLink : public NodeLink {
   std::map<Coordinator::Peer, std::unique_ptr<Connection>> connections_;
   Coordinator::Peer next_peer_ = 1;
   std::optional<PortReservation> reservation_;
+  const std::string secret_ = random_name();
   int64_t last_port_ = 0;  // A restart has another one: connections of the last may linger.
   Coordinator coordinator_;
 };

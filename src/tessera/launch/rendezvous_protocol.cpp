@@ -183,6 +183,7 @@ void fields(Archive& archive, Of& message) {
     archive.number("node", message.node, 0, kLargest);
     archive.text("addr", message.master_addr);
     archive.number("port", message.master_port, 1, 65535);
+    archive.text("secret", message.secret);
   } else if constexpr (std::is_same_v<Type, FailedMessage>) {
     archive.number("round", message.round, 0, kLargest);
     failure_fields(archive, message.failure);

@@ -11,7 +11,7 @@
 
 namespace tessera TSR_API {
 
-/// What launchers of several nodes tell each other, version 1.
+/// What launchers of several nodes tell each other, version 2.
 ///
 /// A TCP connection from each member to node 0's launcher, the coordinator. A message is one line
 /// of printable ASCII, at most kLongestMessage bytes with its '\n': a word, then `key=value`
@@ -28,7 +28,7 @@ namespace tessera TSR_API {
 ///   ping     every second            ping     every second
 ///
 /// Rounds count from 0. What is said about another round than the present one is ignored.
-inline constexpr int64_t kProtocolVersion = 1;
+inline constexpr int64_t kProtocolVersion = 2;
 inline constexpr size_t kLongestMessage = size_t{32} << 10;
 
 struct JoinMessage {
@@ -58,6 +58,7 @@ struct StartMessage {
   int64_t node = 0;  // The receiver's number.
   std::string master_addr = "";
   int64_t master_port = 0;
+  std::string secret = "";  // What the ranks must know to use the store.
   friend bool operator==(const StartMessage&, const StartMessage&) = default;
 };
 

@@ -39,7 +39,8 @@ TEST(RendezvousProtocol, EveryMessageComesBack) {
                    .max_restarts = 5,
                    .node = 1,
                    .master_addr = "fe80::1",
-                   .master_port = 29500},
+                   .master_port = 29500,
+                   .secret = "s"},
       HealthyMessage{3},
       FailedMessage{3, failure()},
       DoneMessage{3},
@@ -54,7 +55,7 @@ TEST(RendezvousProtocol, EveryMessageComesBack) {
 
 TEST(RendezvousProtocol, IsReadable) {
   EXPECT_EQ(encode(JoinMessage{.id = "job 7", .nnodes = 2, .nproc = 8, .host = "gpu07"}),
-            "join version=1 id=job%207 nnodes=2 nproc=8 node=-1 host=gpu07\n");
+            "join version=2 id=job%207 nnodes=2 nproc=8 node=-1 host=gpu07\n");
   EXPECT_EQ(encode(PingMessage{}), "ping\n");
 }
 

@@ -1,12 +1,17 @@
 #include "tessera/comm/internal/recorder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
+#include "tessera/base/descriptor.h"
+#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/dump_signal.h"
 #include "tessera/launch/socket.h"
@@ -24,20 +29,47 @@ std::optional<int64_t> if_set(int64_t time) {
   return time == 0 ? std::nullopt : std::optional(time);
 }
 
+// The job's own folder: its name is not to be guessed, and nobody else may write to it.
+Descriptor own_folder(const std::filesystem::path& path) {
+  if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
+    throw_system_error("cannot make " + path.string());
+  }
+  Descriptor folder =
+      checked(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path.string());
+  struct stat found {};
+  const bool known = fstat(folder.get(), &found) == 0;
+  if (!known || found.st_uid != geteuid() || (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw DataError(concat(path.string(), " is not this user's alone"));
+  }
+  return folder;
+}
+
 std::filesystem::path trace_folder(const std::string& job) {
   const char* chosen = std::getenv("TESSERA_TRACE_DIR");
   if (chosen != nullptr && *chosen != '\0') return chosen;
   return std::filesystem::temp_directory_path() / concat("tessera-trace-", job);
 }
 
-// Readers of the folder see a whole dump or none.
-void write_whole(const std::filesystem::path& path, const std::string& text) {
-  const std::filesystem::path draft = concat(path.string(), ".", getpid(), ".tmp");
-  std::ofstream file(draft);
-  file << text;
-  file.close();
-  if (!file) throw std::filesystem::filesystem_error("cannot write", draft, std::error_code());
-  std::filesystem::rename(draft, path);
+Descriptor open_trace_folder(const std::filesystem::path& path) {
+  if (std::getenv("TESSERA_TRACE_DIR") == nullptr) return own_folder(path);
+  std::filesystem::create_directories(path);
+  return checked(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path.string());
+}
+
+// Readers of the folder see a whole dump or none. Links that somebody put there are replaced, never
+// followed.
+void write_whole(const Descriptor& folder, const std::string& name, const std::string& text) {
+  static std::atomic<int> num_drafts = 0;
+  const std::string draft = concat(name, ".", getpid(), ".", num_drafts++, ".tmp");
+  unlinkat(folder.get(), draft.c_str(), 0);
+  const Descriptor file = checked(
+      openat(folder.get(), draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+             S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH),
+      draft);
+  write_all(file, text, draft);
+  if (renameat(folder.get(), draft.c_str(), folder.get(), name.c_str()) != 0) {
+    throw_system_error("cannot rename " + draft);
+  }
 }
 
 }  // namespace
@@ -217,10 +249,9 @@ FlightDump Recorder::dump(const std::string& reason) const {
 std::string Recorder::write_dump(const std::string& reason) const noexcept {
   try {
     const std::filesystem::path folder = trace_folder(job_);
-    std::filesystem::create_directories(folder);
-    const std::filesystem::path path = folder / concat("rank_", launch_.rank, ".json");
-    write_whole(path, to_json(dump(reason)));
-    return path.string();
+    const std::string name = concat("rank_", launch_.rank, ".json");
+    write_whole(open_trace_folder(folder), name, to_json(dump(reason)));
+    return (folder / name).string();
   } catch (const std::exception&) {  // A full disk must not hide the error that is being told.
     return "";
   }

@@ -2,6 +2,14 @@
 
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tessera/base/text.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 
@@ -99,6 +107,58 @@ TEST_F(RecorderTest, ManyAndLongShapesAreKept) {
   EXPECT_EQ(dump.entries[1].inputs,
             (std::vector<FlightTensor>{{{1, 1, 1, 1, 1}, "Float"}, {{1, 1, 1, 2}, "Float"}}));
   EXPECT_EQ(dump.entries[1].outputs, (std::vector<FlightTensor>{{{9, 2}, "Float"}}));
+}
+
+// Dumps go where nobody else can put a link, and follow none.
+class DumpFolderTest : public testing::Test {
+ protected:
+  DumpFolderTest() {
+    unsetenv("TESSERA_TRACE_DIR");
+    setenv("TMPDIR", folder_.path().c_str(), 1);
+    std::ofstream(victim_) << "precious";
+  }
+  ~DumpFolderTest() override { unsetenv("TMPDIR"); }
+
+  std::string content() const {
+    std::ifstream file(victim_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  testkit::TemporaryFolder folder_;
+  const std::filesystem::path victim_ = std::filesystem::path(folder_.path()) / "victim";
+  const std::filesystem::path made_ = std::filesystem::path(folder_.path()) / "tessera-trace-job";
+  std::shared_ptr<Recorder> recorder_ =
+      Recorder::make({.launcher = "test", .rank = 1, .world_size = 2}, "job");
+};
+
+TEST_F(DumpFolderTest, IsMadeForThisUserAlone) {
+  EXPECT_EQ(recorder_->write_dump("test"), (made_ / "rank_1.json").string());
+  const auto permissions = std::filesystem::status(made_).permissions();
+  EXPECT_EQ(permissions, std::filesystem::perms::owner_all);
+}
+
+TEST_F(DumpFolderTest, OfAnotherOwnerOrOpenToOthersIsNotUsed) {
+  std::filesystem::create_directory(made_);
+  std::filesystem::permissions(made_, std::filesystem::perms::all);
+  EXPECT_EQ(recorder_->write_dump("test"), "");
+  EXPECT_TRUE(std::filesystem::is_empty(made_));
+  std::filesystem::remove(made_);
+  std::filesystem::create_directory_symlink(folder_.path(), made_);
+  EXPECT_EQ(recorder_->write_dump("test"), "") << "a link to a folder";
+}
+
+TEST_F(DumpFolderTest, LinksInItAreReplacedNotFollowed) {
+  setenv("TESSERA_TRACE_DIR", made_.c_str(), 1);
+  std::filesystem::create_directory(made_);
+  std::filesystem::create_symlink(victim_, made_ / "rank_1.json");
+  for (int i = 0; i < 100; ++i) {
+    std::filesystem::create_symlink(victim_,
+                                    made_ / concat("rank_1.json.", getpid(), ".", i, ".tmp"));
+  }
+  EXPECT_NE(recorder_->write_dump("test"), "");
+  unsetenv("TESSERA_TRACE_DIR");
+  EXPECT_FALSE(std::filesystem::is_symlink(made_ / "rank_1.json"));
+  EXPECT_EQ(content(), "precious");
 }
 
 }  // namespace

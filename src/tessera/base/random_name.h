@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/base/export.h"
+
+namespace tessera TSR_API {
+
+/// 128 bits of the system's random numbers, in hexadecimal: a name that nobody guesses.
+std::string random_name();
+
+}  // namespace tessera TSR_API

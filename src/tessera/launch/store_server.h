@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/base/descriptor.h"
+#include "tessera/base/export.h"
+#include "tessera/launch/event_loop.h"
+#include "tessera/launch/store_address.h"
+#include "tessera/launch/store_frame.h"
+
+namespace tessera TSR_API {
+
+constexpr std::string_view kStoreVersion = "tessera store 1";
+
+/// The keys and values through which the ranks of a job meet, served by a thread of its own. No
+/// client can make another one wait: those that have not proved that they belong to the job, or
+/// that send half a request, are kept apart and dropped.
+class StoreServer {
+ public:
+  /// How long a connection may take to prove that it belongs to the job.
+  static constexpr std::chrono::seconds kHelloTime{5};
+  /// How many connections may be about to; a new one takes the place of the oldest.
+  static constexpr size_t kMostStrangers = 64;
+
+  /// Listens from now on. An empty secret is asked of nobody.
+  StoreServer(const StoreAddress& address, std::string secret);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+ private:
+  /// A request for keys that do not exist yet.
+  struct Pending {
+    StoreFrame request;
+    Clock::time_point deadline;
+  };
+  using Number = uint64_t;  // Of a client; never used again.
+  struct Client {
+    Number number;
+    Descriptor socket;
+    bool is_member = false;
+    Clock::time_point since;
+    std::string received = {};
+    std::string unsent = {};
+    bool is_full = false;  // The system takes no more now.
+    std::optional<Pending> pending = std::nullopt;
+  };
+
+  void run();
+  void accept_clients();
+  void watch_listener();
+  void watch(const Client& client);
+  void on_event(Number number);
+  void read_some(Client& client);
+  void take_requests(Client& client);
+  void write_some(Client& client);
+  void admit(Client& client, const StoreFrame& hello);
+  void answer(Client& client, const StoreFrame& request);
+  StoreFrame change(const StoreFrame& request);
+  std::optional<StoreFrame> try_read(const StoreFrame& request) const;
+  void serve_pending();
+  void drop_late();
+  void drop(Number number);
+  bool drop_oldest_stranger();
+  size_t num_strangers() const;
+  Clock::time_point next_deadline() const;
+
+  const StoreAddress address_;
+  const std::string secret_;
+  Descriptor listener_;
+  Pipe wake_up_;
+  EventLoop loop_;
+  std::map<Number, Client> clients_;
+  Number next_number_ = 0;
+  bool stopping_ = false;
+  std::optional<Clock::time_point> accept_again_;  // While there is no free descriptor.
+  bool changed_ = false;                           // A key came: somebody may have waited for it.
+  std::unordered_map<std::string, std::string> values_;
+  std::thread thread_;
+};
+
+}  // namespace tessera TSR_API
