@@ -18,7 +18,6 @@ using Accessor = std::function<DeviceMesh(const DeviceMesh&)>;
 
 const std::map<std::string, Accessor>& accessors() {
   using namespace olmo;
-  const auto stage = [](const DeviceMesh& mesh) { return get_pp_stage_mesh(mesh); };
   static const std::map<std::string, Accessor> all{
       {"get_dp_mesh", get_dp_mesh},
       {"get_dp_model_mesh", get_dp_model_mesh},
@@ -28,19 +27,18 @@ const std::map<std::string, Accessor>& accessors() {
       {"get_ep_mesh", get_ep_mesh},
       {"get_dp_shard_mesh", get_dp_shard_mesh},
       {"get_dp_replicate_mesh", get_dp_replicate_mesh},
-      {"get_pp_stage_mesh", stage},
-      {"flatten_mesh(get_pp_stage_mesh)",
-       [=](const DeviceMesh& mesh) { return flatten_mesh(stage(mesh)); }},
-      {"flatten_mesh(get_dp_mesh)",
-       [](const DeviceMesh& mesh) { return flatten_mesh(get_dp_mesh(mesh)); }},
-      {"get_dp_mesh(get_pp_stage_mesh)",
-       [=](const DeviceMesh& mesh) { return get_dp_mesh(stage(mesh)); }},
-      {"get_dp_model_mesh(get_pp_stage_mesh)",
-       [=](const DeviceMesh& mesh) { return get_dp_model_mesh(stage(mesh)); }},
-      {"get_tp_mesh(get_pp_stage_mesh)",
-       [=](const DeviceMesh& mesh) { return get_tp_mesh(stage(mesh)); }},
+      {"get_pp_stage_mesh", [](const DeviceMesh& mesh) { return get_pp_stage_mesh(mesh); }},
+      {"flatten_mesh", [](const DeviceMesh& mesh) { return flatten_mesh(mesh); }},
   };
   return all;
+}
+
+// "get_x" of the mesh, or "get_x(get_y)", one after the other.
+DeviceMesh sub_mesh(const std::string& name, const DeviceMesh& mesh) {
+  const size_t open = std::min(name.find('('), name.size());
+  const Accessor& accessor = known(accessors(), "accessor", name.substr(0, open));
+  if (open == name.size()) return accessor(mesh);
+  return accessor(sub_mesh(name.substr(open + 1, name.rfind(')') - open - 1), mesh));
 }
 
 Json description_of(const DeviceMesh& mesh) {
@@ -90,9 +88,8 @@ void add_rank(Json& answer, const Json& test_case, const DeviceMesh& mesh) {
   answer["registered_as_world_mesh"] = olmo::get_world_mesh() == mesh;
   answer["coord_of_rank"].push_back(*mesh.get_coordinate());
   for (const auto& [name, unused] : test_case.at("result").at("sub").items()) {
-    const Accessor& accessor = accessors().at(name);
     add_sub_mesh(answer["sub"][name],
-                 result_or_refusal([&] { return seen_by_this_rank(accessor(mesh)); }));
+                 result_or_refusal([&] { return seen_by_this_rank(sub_mesh(name, mesh)); }));
   }
   if (answer["get_dp_process_group"].is_null()) {
     answer["get_dp_process_group"]["groups"] = Json::array();
@@ -105,7 +102,7 @@ Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) 
   Json answer;
   int64_t refusals = 0;
   for (int64_t rank = 0; rank < test_case.at("world_size"); ++rank) {
-    const Surroundings surroundings(test_case.at("env"));
+    const Surroundings surroundings(value_or(test_case, "env", Json::object()));
     World::make_current(World::fake(GlobalRank{rank}, test_case.at("world_size")));
     const Json refused = result_or_refusal([&]() -> Json {
       const DeviceMesh mesh = build();
@@ -125,13 +122,15 @@ Json answer_of(const Json& test_case, const std::function<DeviceMesh()>& build) 
 const Rule* add_unreachable(const Json& test_case, Json& sub) {
   const Rule* rule = nullptr;
   const auto replace = [&](const char* name, const char* same_as) {
-    if (!sub.contains(name) || sub[name] != refusal() || sub[same_as] == refusal()) return;
-    sub[name] = sub[same_as];
+    if (value_or(sub, name, nullptr) != refusal()) return;
+    const Json same = value_or(sub, same_as, refusal());
+    if (same == refusal()) return;
+    sub[name] = same;
     rule = &rules::kUnreachableSubMesh;
   };
-  if (test_case.at("cp").is_null()) return rule;
+  if (value_or(test_case, "cp", nullptr).is_null()) return rule;
   replace("get_dp_shard_mesh", "get_ep_mesh");  // That of HSDP.
-  if (test_case.at("pp").is_null()) return rule;
+  if (value_or(test_case, "pp", nullptr).is_null()) return rule;
   replace("get_dp_model_mesh(get_pp_stage_mesh)", "get_dp_model_mesh");
   replace("get_tp_mesh(get_pp_stage_mesh)", "get_tp_mesh");
   return rule;
