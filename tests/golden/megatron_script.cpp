@@ -46,10 +46,16 @@ Json sections_without_defaults(Json sections) {
   return sections;
 }
 
+// The table cannot hold a buffer itself.
+bool asks_for_buffer(const Json& op) {
+  return op.at(0) == "value" && parse_call(op.at(1)).name.ends_with("_memory_buffer");
+}
+
 Json peers_answer(const Json& op, const Json& result) {
   const std::string kind = op.at(0);
   Json answer = with_refusals(result);
   if (answer == refusal()) return answer;
+  if (asks_for_buffer(op)) return "a buffer";
   if (kind == "create_group") return creation(answer);
   if (kind == "update_pg_timeout") return groups_with_new_timeout(answer);
   if (kind == "groups") return names_and_ranks(answer);
@@ -67,10 +73,13 @@ Json our_answer(const Json& op, Json answer) {
 // ---- Inputs that ours refuses
 
 const Rule* overwrite_rule(const Json& op) {
-  const std::string key = op.at(3).at(0);
-  if (!is_nccl_section(op.at(2)) || !is_nccl_key(key)) return &rules::kUnknownNcclName;
-  if (const Rule* const rule = nccl_rule(op.at(1).dump(1))) return rule;
-  return nccl_rule(Json{{op.at(2), {{key, op.at(3).at(1)}}}}.dump(1));
+  const Rule* const before = nccl_rule(op.at(1).dump(1));
+  const Json option{{op.at(3).at(0), op.at(3).at(1)}};
+  const Rule* const added = nccl_rule(Json{{op.at(2), option}}.dump(1));
+  if (before == &rules::kBadNcclValue || added == &rules::kBadNcclValue) {
+    return &rules::kBadNcclValue;
+  }
+  return before != nullptr ? before : added;
 }
 
 const Rule* create_rule(const Json& arguments) {
@@ -199,7 +208,9 @@ void Script::play() {
     Step step{given.at("op"), peers_answer(given.at("op"), given.at("result")), {}};
     const int64_t before = life.num_groups();
     perform(life, step);
-    life.count_groups(missing_[steps_.size()]);
+    if (step.is_init() && step.peer_refused()) {  // Ours may have made groups; the peer's count.
+      life.count_groups(before + missing_[steps_.size()] - life.num_groups());
+    }
     step.num_made = life.num_groups() - before;
     steps_.push_back(std::move(step));
     if (ends_comparison(steps_.back())) return;
