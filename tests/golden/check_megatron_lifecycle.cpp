@@ -76,15 +76,20 @@ class LeftOver {
       const bool failed = before.is_init() && before.peer_refused();
       if (before.is_destroy()) {
         ends_.push_back(i);
-        half_made_ = initialised_since_ = group_failed_ = false;
+        half_made_ = initialised_since_ = group_failed_ = buffer_failed_ = false;
       }
       if (before.op.at(0) == "create_group" && before.peer_refused()) group_failed_ = true;
+      if (before.op.at(0) == "buffer" && before.peer_refused()) buffer_failed_ = true;
       if (failed) any_failed_ = half_made_ = true;
       if (before.is_init()) initialised_since_ = !failed;
     }
   }
 
-  bool is_possible() const { return any_failed_ || group_failed_ || !ends_.empty(); }
+  bool is_possible() const {
+    return any_failed_ || group_failed_ || buffer_failed_ || !ends_.empty();
+  }
+  /// The peer keeps a buffer whose shape it then could not make.
+  bool has_failed_buffer() const { return buffer_failed_; }
   /// The peer began its list of groups for one that could not be made.
   bool has_empty_list() const { return group_failed_; }
   /// The peer is in the middle of an initialisation that failed: it may answer anything.
@@ -99,7 +104,7 @@ class LeftOver {
       const bool skipped = i < begin || (before.is_init() && before.refused());
       if (before.op.at(0) == "init_dist" || !skipped) done.push_back(i);
     }
-    return script_.ask_after(done, script_.steps()[step_].op);
+    return script_.ask_before(step_, done, script_.steps()[step_].op);
   }
 
   /// Whether the peer's answer to one getter is what it had before.
@@ -112,7 +117,7 @@ class LeftOver {
     return std::ranges::any_of(ends_, [&](size_t end) {
       std::vector<size_t> done;
       for (size_t i = 0; i < end; ++i) done.push_back(i);
-      return script_.ask_after(done, op) == answer;
+      return script_.ask_before(end, done, op) == answer;
     });
   }
 
@@ -122,6 +127,7 @@ class LeftOver {
   std::vector<size_t> ends_;  // Where things were destroyed.
   bool any_failed_ = false;
   bool group_failed_ = false;
+  bool buffer_failed_ = false;
   bool half_made_ = false;
   bool initialised_since_ = false;
 };
@@ -157,6 +163,7 @@ bool explains(const Json& test_case, const LeftOver& left, const Step& step) {
   if (left.is_half_made()) return true;
   if (kind == "value" || kind == "group") return left.explains(call_of(step.op), step.expected);
   if (kind == "globals_not_none") return explains_variables(left, step.expected, step.got);
+  if (kind == "buffer") return left.has_failed_buffer();
   // With an empty list the world alone gets the time-out.
   if (kind == "update_pg_timeout") return left.has_empty_list() && step.expected == Json{nullptr};
   if (kind != "snapshot" && kind != "snapshot_msg") return false;

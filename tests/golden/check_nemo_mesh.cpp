@@ -144,6 +144,17 @@ class Composed {
   bool overlap_ = false;
 };
 
+// What the peer answers for single axes: those of the mesh, flattened ones, and those asked for.
+Json axes_alone(const Json& answer) {
+  Json lines = Json::object();
+  const Json mesh = value_or(answer, "device_mesh", Json::object());
+  const Json by_axis = value_or(mesh, "groups", Json::object());
+  for (const auto& [axis, groups] : by_axis.items()) lines[axis]["groups"] = groups;
+  lines.update(value_or(answer, "flattened", Json::object()));
+  lines.update(value_or(answer, "get_flat_mesh", Json::object()));
+  return lines;
+}
+
 // Replaces the peer's failures to find a sub-mesh whose axes it knows.
 bool take_submeshes(Json& answer, int64_t num_ranks) {
   bool changed = false;
@@ -152,7 +163,7 @@ bool take_submeshes(Json& answer, int64_t num_ranks) {
     if (submesh != refusal() || key.find('+') == key.npos) continue;
     std::vector<std::string> names;
     for (const std::string_view name : split(key, '+')) names.emplace_back(name);
-    const auto composed = Composed(names, answer.at("get_flat_mesh"), num_ranks).answer();
+    const auto composed = Composed(names, axes_alone(answer), num_ranks).answer();
     if (!composed) continue;
     answer["get_submesh"][key] = *composed;
     changed = true;

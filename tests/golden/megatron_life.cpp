@@ -195,6 +195,7 @@ Json Life::call(const Json& op) {
   const std::string name = op.at(1);
   if (op.size() == 2) {
     known(calls(), "function", name)();
+    if (name == "destroy_model_parallel") made_groups_ = false;
   } else {
     const Json& value = op[2];
     known(setters(), "setter",
@@ -204,7 +205,7 @@ Json Life::call(const Json& op) {
 }
 
 Json Life::globals_not_none(const Json&) {
-  return held_variables();
+  return held_variables(made_groups_);
 }
 
 Json Life::groups(const Json&) {
@@ -237,6 +238,7 @@ Json Life::create_group(const Json& op) {
   const Group group =
       m::create_group(arguments.ranks, arguments.timeout, arguments.backend, arguments.options,
                       arguments.use_local_synchronization, arguments.name);
+  made_groups_ = true;
   const int64_t index = num_groups_++;
   made_by_hand_.emplace_back(group, index);
   Json answer{{"index", group.is_member() ? Json(index) : Json("NON_GROUP_MEMBER")},

@@ -53,6 +53,7 @@ class Life {
   int64_t num_groups_ = 0;     // Of all ranks, since the beginning.
   int64_t first_planned_ = 0;  // Where the present plan's begin among them.
   std::vector<std::pair<Group, int64_t>> made_by_hand_;
+  bool made_groups_ = false;         // By hand, since the last destroy.
   Json all_groups_ = Json::array();  // Name and ranks of each.
   std::vector<at::Tensor> buffers_;  // Kept, so that no storage is used twice.
 };

@@ -234,13 +234,12 @@ bool Script::count_missing_groups() {
   return false;
 }
 
-Json Script::ask_after(const std::vector<size_t>& done, const Json& op) const {
+Json Script::ask_before(size_t end, const std::vector<size_t>& done, const Json& op) const {
   Life life(test_case_);
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  for (size_t i = 0; i < end; ++i) {
     const int64_t before = life.num_groups();
     if (std::ranges::find(done, i) != done.end()) repeat(life, steps_[i]);
     life.count_groups(steps_[i].num_made - (life.num_groups() - before));
-    if (!done.empty() && i == done.back()) break;
   }
   return our_answer(op, life.answer(op));
 }

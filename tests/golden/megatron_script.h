@@ -28,9 +28,9 @@ class Script {
   explicit Script(const Json& test_case);
 
   const std::vector<Step>& steps() const { return steps_; }
-  /// What the operation answers in a new process that has done these steps before. The groups of
-  /// all others count as made, too.
-  Json ask_after(const std::vector<size_t>& done, const Json& op) const;
+  /// What the operation answers before step `end`, in a new process that has done only these steps.
+  /// The groups of all others before `end` count as made, too.
+  Json ask_before(size_t end, const std::vector<size_t>& done, const Json& op) const;
 
  private:
   void play();

@@ -107,9 +107,10 @@ bool contains(const Json& list, const Json& entry) {
 
 }  // namespace
 
-Json held_variables() {
+Json held_variables(bool made_groups) {
   Json held{{"hold", answering(getters())}, {"overrides", answering(getters_of_overrides())}};
-  if (!megatron::parallel_state().groups().empty()) held["hold"].push_back(kGroupList);
+  const bool in_a_group = !megatron::parallel_state().groups().empty();
+  if (in_a_group || made_groups) held[in_a_group ? "hold" : "overrides"].push_back(kGroupList);
   return held;
 }
 
