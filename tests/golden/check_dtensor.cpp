@@ -16,20 +16,26 @@ ReduceOp op_of(const std::string& name) {
         ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor}) {
     if (name == to_string(op)) return op;
   }
-  throw DataError(concat("reduction '", name, "' is unknown"));
+  throw UnknownName("reduction", name);
 }
 
-// "R", "S(0)", "SS(0,2)", "P(sum)".
-Placement placement_of(const std::string& text) {
-  const size_t open = text.find('(');
+// "R", "S(0)", "SS(0, 2)", "P(sum)".
+Placement placement_of(std::string text) {
+  std::erase(text, ' ');
+  const size_t open = std::min(text.find('('), text.size());
   const std::string kind = text.substr(0, open);
+  const std::string inside = text.substr(open, text.find(')') - open);
+  const auto numbers = split(std::string_view(inside).substr(inside.empty() ? 0 : 1), ',');
+  const auto number = [&](size_t i) {
+    const auto value = i < numbers.size() ? to_integer(numbers[i]) : std::nullopt;
+    if (!value) throw UnknownName("placement", text);
+    return *value;
+  };
   if (kind == "R") return Replicate{};
-  const std::string inside = text.substr(open + 1, text.size() - open - 2);
-  if (kind == "P") return Partial{op_of(inside)};
-  if (kind == "S") return Shard{std::stoll(inside)};
-  if (kind != "SS") throw DataError(concat("placement '", text, "' is unknown"));
-  const auto numbers = split(inside, ',');
-  return StridedShard{*to_integer(numbers.at(0)), *to_integer(numbers.at(1))};
+  if (kind == "P") return Partial{op_of(inside.empty() ? "sum" : std::string(numbers[0]))};
+  if (kind == "S") return Shard{number(0)};
+  if (kind == "SS") return StridedShard{number(0), number(1)};
+  throw UnknownName("placement", text);
 }
 
 Placements placements_of(const Json& texts) {
@@ -104,7 +110,7 @@ Json answer_dtensor(const Json& test_case, World& world) {
   for (const Placement& placement : result.placements()) {
     answer["placements"].push_back(to_string(placement));
   }
-  if (test_case.value("grad", false)) {
+  if (value_or(test_case, "grad", false)) {
     result.to_local().backward(result.to_local().detach());
     answer["grad"] = values_of(local.grad());
   }

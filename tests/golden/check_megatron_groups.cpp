@@ -13,9 +13,9 @@ namespace {
 
 // The plan of a case; `env` are variables that it was run with.
 Plan plan_of(const Json& test_case) {
-  const MegatronArguments arguments(test_case.at("args"));
+  const MegatronArguments arguments(arguments_of(test_case));
   Plan plan = megatron_plan(test_case.at("world"), arguments.config());
-  const Json variables = test_case.value("env", Json::object());
+  const Json variables = value_or(test_case, "env", Json::object());
   check_variables(plan.variables(), [&](const std::string& name) {
     return variables.contains(name) ? std::optional(variables.at(name).get<std::string>())
                                     : std::nullopt;
@@ -33,42 +33,12 @@ Json groups_of(const Plan& plan, std::chrono::minutes common) {
     } else if (*spec.timeout != common) {
       entry["timeout_s"] = std::chrono::seconds(*spec.timeout).count();
     }
-    if (spec.options != NcclOptions{}) entry["opts"] = to_json(spec.options);
+    const Json options = without_defaults(to_json(spec.options));
+    if (!options.is_null()) entry["opts"] = options;
     if (spec.sharp) entry["collnet"] = "1";
     groups.push_back(std::move(entry));
   });
   return groups;
-}
-
-Json answer(const Json& test_case) {
-  const std::chrono::minutes common(test_case.at("args").value("distributed_timeout_minutes", 30));
-  return result_or_refusal([&] { return groups_of(plan_of(test_case), common); });
-}
-
-// Both halves count: as it is the input must be refused, and without the unknown names the groups
-// must be the peer's.
-Outcome check_unknown_names(const Json& test_case) {
-  Json known = test_case;
-  known["args"] = without_unknown_names(test_case.at("args"));
-  return {{{"as it is", refusal()}, {"without unknown names", test_case.at("groups")}},
-          {{"as it is", answer(test_case)}, {"without unknown names", answer(known)}},
-          &rules::kUnknownNcclName};
-}
-
-Outcome check_config(const Json& test_case) {
-  const Json& arguments = test_case.at("args");
-  if (test_case.contains("error")) {
-    if (!is_upper_case_order(arguments)) return {refusal(), answer(test_case)};
-    Json lower = test_case;
-    lower["args"]["order"] = to_lower(arguments.at("order").get<std::string>());
-    const Json expected = answer(lower);
-    const Rule* const rule = expected == refusal() ? nullptr : &rules::kUpperCaseOrder;
-    return {expected, answer(test_case), rule};
-  }
-  const Rule* const rule = refusal_rule(arguments);
-  if (rule == &rules::kUnknownNcclName) return check_unknown_names(test_case);
-  if (rule != nullptr) return {refusal(), answer(test_case), rule};
-  return {test_case.at("groups"), answer(test_case)};
 }
 
 // A list of groups as text, one part at a time.
@@ -86,8 +56,8 @@ class Text {
   int64_t count_ = 0;
 };
 
-Outcome check_large(const Json& test_case) {
-  const Plan plan = plan_of(test_case);
+// The groups by number and hashes, as the table tells them of large worlds.
+Json digest_of(const Plan& plan) {
   std::map<std::string, Text> by_name;
   Text sequence;
   plan.for_each_group([&](const GroupSpec& spec, const RankGroup& ranks) {
@@ -95,18 +65,79 @@ Outcome check_large(const Json& test_case) {
     by_name[spec.name].add(list);
     sequence.add(concat(spec.name, ":", list));
   });
-  Json got{{"total_groups", plan.num_groups()}, {"sequence_fnv1a64", sequence.hash()}};
+  Json digest{{"total_groups", plan.num_groups()}, {"sequence_fnv1a64", sequence.hash()}};
   for (const auto& [name, text] : by_name) {
-    got["by_name"][name] = {{"count", text.count()}, {"fnv1a64", text.hash()}};
+    digest["by_name"][name] = {{"count", text.count()}, {"fnv1a64", text.hash()}};
   }
-  const Json expected{{"total_groups", test_case.at("total_groups")},
-                      {"sequence_fnv1a64", test_case.at("sequence_fnv1a64")},
-                      {"by_name", test_case.at("by_name")}};
-  return {expected, got};
+  return digest;
+}
+
+bool is_large(const Json& test_case) {
+  return test_case.contains("total_groups");
+}
+
+int64_t common_minutes(const Json& test_case) {
+  return value_or(test_case.at("args"), "distributed_timeout_minutes", 30);
+}
+
+Json answer(const Json& test_case) {
+  const std::chrono::minutes common(common_minutes(test_case));
+  return result_or_refusal([&] {
+    const Plan plan = plan_of(test_case);
+    return is_large(test_case) ? digest_of(plan) : groups_of(plan, common);
+  });
+}
+
+// What the peer made, in the form of answer().
+Json peers_answer(const Json& test_case) {
+  Json expected;
+  if (is_large(test_case)) {
+    for (const char* field : {"total_groups", "sequence_fnv1a64", "by_name"}) {
+      expected[field] = test_case.at(field);
+    }
+    return expected;
+  }
+  expected = test_case.at("groups");
+  const Json common = 60 * common_minutes(test_case);
+  for (Json& group : expected) {
+    if (value_or(group, "timeout_s", nullptr) == common) group.erase("timeout_s");
+    for (const char* field : {"backend", "collnet"}) {
+      if (value_or(group, field, nullptr).is_null()) group.erase(field);
+    }
+    const Json options = without_defaults(value_or(group, "opts", nullptr));
+    group.erase("opts");
+    if (!options.is_null()) group["opts"] = options;
+  }
+  return expected;
+}
+
+// Both halves count: as it is the input must be refused, and without the unknown names the groups
+// must be the peer's.
+Outcome check_unknown_names(const Json& test_case) {
+  Json known = test_case;
+  known["args"] = without_unknown_names(arguments_of(test_case));
+  return {{{"as it is", refusal()}, {"without unknown names", peers_answer(test_case)}},
+          {{"as it is", answer(test_case)}, {"without unknown names", answer(known)}},
+          &rules::kUnknownNcclName};
+}
+
+// The peer refuses; ours does, too, unless only the case of the order's letters was wrong.
+Outcome check_error(const Json& test_case) {
+  const auto order = lower_case_order(arguments_of(test_case));
+  if (!order) return {refusal(), answer(test_case)};
+  Json lower = test_case;
+  lower["args"]["order"] = *order;
+  const Json expected = answer(lower);
+  const Rule* const rule = expected == refusal() ? nullptr : &rules::kUpperCaseOrder;
+  return {expected, answer(test_case), rule};
 }
 
 Outcome check_plan(const Json& test_case) {
-  return test_case.contains("by_name") ? check_large(test_case) : check_config(test_case);
+  if (test_case.contains("error")) return check_error(test_case);
+  const Rule* const rule = refusal_rule(arguments_of(test_case));
+  if (rule == &rules::kUnknownNcclName) return check_unknown_names(test_case);
+  if (rule != nullptr) return {refusal(), answer(test_case), rule};
+  return {peers_answer(test_case), answer(test_case)};
 }
 
 }  // namespace

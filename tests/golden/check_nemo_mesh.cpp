@@ -12,15 +12,6 @@ namespace {
 
 using Groups = std::vector<std::vector<int64_t>>;
 
-// An error of the peer, wherever it stands in the answer, is a refusal.
-Json with_refusals(Json answer) {
-  if (answer.is_object() && answer.contains("error")) return refusal();
-  if (answer.is_structured()) {
-    for (Json& entry : answer) entry = with_refusals(entry);
-  }
-  return answer;
-}
-
 int64_t size_of(const Json& input, const char* name) {
   const Json size = input.value(name, Json());
   return size.is_null() ? 1 : size.get<int64_t>();
@@ -35,15 +26,6 @@ bool is_covered(const Json& input, int64_t num_ranks) {
   return product == num_ranks;
 }
 
-const Rule* rule_of_ranks(const Json& ranks, int64_t world) {
-  std::set<int64_t> seen;
-  for (const int64_t rank : ranks) {
-    if (rank < 0 || rank >= world) return &rules::kRankOutsideTheWorld;
-    if (!seen.insert(rank).second) return &rules::kRepeatedRank;
-  }
-  return nullptr;
-}
-
 // Why ours refuses an input that the peer takes.
 const Rule* refusal_rule(const Json& input) {
   for (const char* name :
@@ -52,12 +34,12 @@ const Rule* refusal_rule(const Json& input) {
     if (!size.is_null() && !size.is_number_integer()) return &rules::kSizeOfAnotherType;
   }
   for (const char* name : {"tp_size", "pp_size", "cp_size", "ep_size"}) {
-    if (size_of(input, name) < 1) return &rules::kSizeBelowOne;
+    if (const Rule* const rule = rules::of_size(size_of(input, name))) return rule;
   }
   const Json ranks = input.value("ranks", Json());
   const int64_t world = world_of(input);
   const int64_t there = ranks.is_null() ? world : static_cast<int64_t>(ranks.size());
-  if (const Rule* const rule = rule_of_ranks(ranks, world)) return rule;
+  if (const Rule* const rule = rules::of_rank_list(ranks, world)) return rule;
   const Json world_size = input.value("world_size", Json());
   const bool contradicts = !world_size.is_null() && world_size != there;
   return contradicts || !is_covered(input, there) ? &rules::kWorldIsNotTheProduct : nullptr;
@@ -162,6 +144,17 @@ class Composed {
   bool overlap_ = false;
 };
 
+// What the peer answers for single axes: those of the mesh, flattened ones, and those asked for.
+Json axes_alone(const Json& answer) {
+  Json lines = Json::object();
+  const Json mesh = value_or(answer, "device_mesh", Json::object());
+  const Json by_axis = value_or(mesh, "groups", Json::object());
+  for (const auto& [axis, groups] : by_axis.items()) lines[axis]["groups"] = groups;
+  lines.update(value_or(answer, "flattened", Json::object()));
+  lines.update(value_or(answer, "get_flat_mesh", Json::object()));
+  return lines;
+}
+
 // Replaces the peer's failures to find a sub-mesh whose axes it knows.
 bool take_submeshes(Json& answer, int64_t num_ranks) {
   bool changed = false;
@@ -170,7 +163,7 @@ bool take_submeshes(Json& answer, int64_t num_ranks) {
     if (submesh != refusal() || key.find('+') == key.npos) continue;
     std::vector<std::string> names;
     for (const std::string_view name : split(key, '+')) names.emplace_back(name);
-    const auto composed = Composed(names, answer.at("get_flat_mesh"), num_ranks).answer();
+    const auto composed = Composed(names, axes_alone(answer), num_ranks).answer();
     if (!composed) continue;
     answer["get_submesh"][key] = *composed;
     changed = true;
@@ -184,7 +177,7 @@ Json moe_mesh_of(const Json& answer) {
 
 Outcome check_mesh(const Json& test_case) {
   const Json& input = test_case.at("input");
-  Json expected = with_refusals(test_case.at("expect"));
+  Json expected = errors_as_refusals(test_case.at("expect"));
   Json got = nemo_answer(test_case, true);
   if (expected == refusal()) return {expected, got};
   if (const Rule* const rule = refusal_rule(input)) return {refusal(), got, rule};

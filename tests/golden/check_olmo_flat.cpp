@@ -4,6 +4,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/tensor/sharded_flat_tensor.h"
+#include "tests/golden/dtypes.h"
 #include "tests/golden/ranked_cases.h"
 #include "tests/golden/rules.h"
 
@@ -11,22 +12,6 @@ namespace tessera::golden {
 namespace {
 
 using Shape = std::vector<int64_t>;
-
-at::ScalarType dtype_of(const std::string& name) {
-  const std::map<std::string, at::ScalarType> known{
-      {"float32", at::kFloat},     {"float64", at::kDouble}, {"float16", at::kHalf},
-      {"bfloat16", at::kBFloat16}, {"int64", at::kLong},     {"int32", at::kInt},
-      {"int16", at::kShort},       {"int8", at::kChar},      {"uint8", at::kByte}};
-  return known.at(name);
-}
-
-std::string name_of(at::ScalarType dtype) {
-  for (const char* const name :
-       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"}) {
-    if (dtype_of(name) == dtype) return name;
-  }
-  return at::toString(dtype);
-}
 
 std::vector<FlatSpans> spans_of(const Json& offsets) {
   std::vector<FlatSpans> spans;
@@ -37,15 +22,34 @@ std::vector<FlatSpans> spans_of(const Json& offsets) {
   return spans;
 }
 
+// Null for the default sharding.
+Json offsets_of(const Json& test_case) {
+  return value_or(test_case, "offsets", nullptr);
+}
+
 std::optional<ShardingSpec> spec_of(const Json& test_case) {
-  if (test_case.at("offsets").is_null()) return std::nullopt;
-  const char* const shape = test_case.contains("spec_shape") ? "spec_shape" : "shape";
-  return ShardingSpec(test_case.at(shape).get<Shape>(), spans_of(test_case.at("offsets")));
+  const Json offsets = offsets_of(test_case);
+  if (offsets.is_null()) return std::nullopt;
+  const Json shape = value_or(test_case, "spec_shape", test_case.at("shape"));
+  return ShardingSpec(shape.get<Shape>(), spans_of(offsets));
 }
 
 at::Tensor counting(const Json& test_case) {
   const Shape shape = test_case.at("shape");
-  return at::arange(at::empty(shape).numel(), dtype_of(test_case.at("dtype"))).reshape(shape);
+  const at::ScalarType dtype = dtype_named(value_or(test_case, "dtype", "float32"));
+  return at::arange(at::empty(shape).numel()).to(dtype).reshape(shape);
+}
+
+// The ranks that hold the tensor, as PyTorch numbers them in their group.
+Shape group_ranks(const Json& test_case) {
+  Shape ranks = value_or(test_case, "group_ranks", Json::array());
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+int64_t num_ranks(const Json& test_case) {
+  const auto size = static_cast<int64_t>(group_ranks(test_case).size());
+  return size > 0 ? size : test_case.at("world_size").get<int64_t>();
 }
 
 Json numbers(const at::Tensor& tensor) {
@@ -102,23 +106,9 @@ Json default_spans(int64_t numel, int64_t world) {
 // Where the peer's default pieces would begin behind the end, which it refuses.
 bool has_empty_last_shards(const Json& test_case) {
   const int64_t numel = counting(test_case).numel();
-  const int64_t world = test_case.contains("group_ranks")
-                            ? static_cast<int64_t>(test_case.at("group_ranks").size())
-                            : test_case.at("world_size").get<int64_t>();
+  const int64_t world = num_ranks(test_case);
   const int64_t size = (numel + world - 1) / world;
-  return test_case.at("offsets").is_null() && (world - 1) * size > numel;
-}
-
-bool overlaps(const Json& offsets) {
-  std::vector<Span> sorted;
-  for (const FlatSpans& spans : spans_of(offsets)) {
-    std::ranges::copy_if(spans, std::back_inserter(sorted), [](auto& s) { return s.size() > 0; });
-  }
-  std::ranges::sort(sorted, {}, &Span::begin);
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i].begin < sorted[i - 1].end) return true;
-  }
-  return false;
+  return offsets_of(test_case).is_null() && (world - 1) * size > numel;
 }
 
 bool has_rank_without_spans(const Json& offsets) {
@@ -142,7 +132,7 @@ Json chunks_of(const Json& offsets, const Json& padded_to) {
 Outcome check_sharded_flat(const Json& test_case) {
   const Json got = result_or_refusal([&] { return answer_as_all_ranks(test_case); });
   Json expected = test_case.at("result");
-  const Json& offsets = test_case.at("offsets");
+  const Json offsets = offsets_of(test_case);
   const int64_t world = test_case.at("world_size");
   if (expected.contains("error") && has_empty_last_shards(test_case)) {
     Json as_written = test_case;
@@ -150,11 +140,7 @@ Outcome check_sharded_flat(const Json& test_case) {
     return {answer_as_all_ranks(as_written), got, &rules::kEmptyLastShards};
   }
   if (expected.contains("error")) return {refusal(), got};
-  if (offsets.is_null()) return {expected, got};
-  if (overlaps(offsets)) return {refusal(), got, &rules::kOverlappingSpans};
-  if (static_cast<int64_t>(offsets.size()) != world) {
-    return {refusal(), got, &rules::kSpecForOtherRanks};
-  }
+  if (const Rule* const rule = rules::of_spans(offsets, world)) return {refusal(), got, rule};
   if (!has_rank_without_spans(offsets)) return {expected, got};
   const Json numels = expected.at("spec").at("sharded_numels");
   expected["chunk_unsharded"] = chunks_of(offsets, nullptr);
@@ -170,16 +156,17 @@ Json described(const at::Tensor& tensor) {
 }
 
 Group group_of(const Json& test_case, const World& world) {
-  if (!test_case.contains("group_ranks")) return world.group();
-  return world.group(to_ranks(test_case.at("group_ranks").get<Shape>()));
+  const Shape ranks = group_ranks(test_case);
+  return ranks.empty() ? world.group() : world.group(to_ranks(ranks));
 }
 
 // A parameter is the same here; only its requires_grad differs, which the table does not show.
 ShardedFlatTensor shard_of(const Json& test_case, const at::Tensor& tensor, const Group& group,
                            bool synchronize) {
   const FlatShardOptions options{.sharding_spec = spec_of(test_case), .synchronize = synchronize};
-  return test_case.value("parameter", false) ? ShardedFlatParameter::shard(tensor, group, options)
-                                             : ShardedFlatTensor::shard(tensor, group, options);
+  return value_or(test_case, "parameter", false)
+             ? ShardedFlatParameter::shard(tensor, group, options)
+             : ShardedFlatTensor::shard(tensor, group, options);
 }
 
 void answer_writing(ShardedFlatTensor& tensor, int64_t rank, Json& out) {
@@ -205,14 +192,13 @@ void answer_rank0_only(ShardedFlatTensor& tensor, Json& out) {
 
 // Where the group has no global rank 0, the peer refuses; here the group's first rank gets it.
 bool has_no_rank_0(const Json& test_case) {
-  if (!test_case.contains("group_ranks")) return false;
-  const Shape ranks = test_case.at("group_ranks");
-  return std::ranges::find(ranks, 0) == ranks.end();
+  const Shape ranks = group_ranks(test_case);
+  return !ranks.empty() && ranks.front() != 0;
 }
 
 Json gathered_on_first(const Json& test_case) {
   Json per_rank = test_case.at("result").at("gather");
-  const int64_t first = test_case.at("group_ranks").at(0);
+  const int64_t first = group_ranks(test_case).front();
   for (size_t rank = 0; rank < per_rank.size(); ++rank) {
     if (per_rank[rank].is_null() || static_cast<int64_t>(rank) == first) continue;
     per_rank[rank]["shape"] = {0};
@@ -221,35 +207,61 @@ Json gathered_on_first(const Json& test_case) {
   return per_rank;
 }
 
-// What the peer refuses, ours refuses on all ranks; but default shards may be empty, and then their
+// Specs that the peer cannot gather and ours can.
+const Rule* works_here(const Json& test_case) {
+  if (has_empty_last_shards(test_case)) return &rules::kEmptyLastShards;
+  const Json offsets = offsets_of(test_case);
+  const bool fits = rules::of_spans(offsets, num_ranks(test_case)) == nullptr;
+  return fits && has_rank_without_spans(offsets) ? &rules::kRankWithoutSpans : nullptr;
+}
+
+// What the peer refuses, ours refuses on all ranks that hold the tensor. Where ours can do it, the
 // gather is the first rank's tensor.
 Outcome check_refused_collectives(const Json& test_case) {
   Json expected = Json::array();
   Json got = Json::array();
-  const bool empty = has_empty_last_shards(test_case);
+  const Rule* const rule = works_here(test_case);
+  const Shape ranks = group_ranks(test_case);
+  const at::Tensor whole = counting(test_case).add(ranks.empty() ? 0 : 100 * ranks.front());
   for (const Json& answer : test_case.at("answers")) {
-    const bool there = empty && answer.is_object() && answer.contains("gather");
-    expected.push_back(answer.is_null() ? Json()
-                       : empty          ? numbers(counting(test_case))
-                                        : refusal());
+    const bool there = rule != nullptr && answer.is_object() && answer.contains("gather");
+    const Json answered = rule != nullptr ? numbers(whole) : refusal();
+    expected.push_back(answer.is_null() ? Json() : answered);
     got.push_back(there ? answer.at("gather").at("data") : answer);
   }
-  return {expected, got, empty ? &rules::kEmptyLastShards : nullptr};
+  return {expected, got, rule};
+}
+
+// What ours refuses, on all ranks that hold the tensor.
+Outcome check_refused_here(const Json& test_case, const Rule* rule) {
+  Json expected = Json::array();
+  for (const Json& answer : test_case.at("answers")) {
+    expected.push_back(answer.is_null() ? Json() : refusal());
+  }
+  return {expected, test_case.at("answers"), rule};
+}
+
+Json answers_to(const Json& test_case, const std::string& step) {
+  Json answers = Json::array();
+  for (const Json& answer : test_case.at("answers")) {
+    if (answer.is_object() && !answer.contains(step)) throw UnknownName("step", step);
+    answers.push_back(answer.is_object() ? answer.at(step) : answer);
+  }
+  return answers;
 }
 
 Outcome check_flat_collectives(const Json& test_case) {
   Json expected = test_case.at("result");
   if (expected.contains("error")) return check_refused_collectives(test_case);
-  const bool deviates = has_no_rank_0(test_case) && expected.contains("gather_rank0_only");
-  if (deviates) expected["gather_rank0_only"] = gathered_on_first(test_case);
-  Json got = Json::object();
-  for (const auto& [step, per_rank] : expected.items()) {
-    got[step] = Json::array();
-    for (const Json& answer : test_case.at("answers")) {
-      got[step].push_back(answer.is_object() ? answer.at(step) : answer);
-    }
+  const Rule* rule = rules::of_spans(offsets_of(test_case), num_ranks(test_case));
+  if (rule != nullptr) return check_refused_here(test_case, rule);
+  if (has_no_rank_0(test_case) && expected.contains("gather_rank0_only")) {
+    expected["gather_rank0_only"] = gathered_on_first(test_case);
+    rule = &rules::kFirstOfTheGroup;
   }
-  return {expected, got, deviates ? &rules::kFirstOfTheGroup : nullptr};
+  Json got = Json::object();
+  for (const auto& [step, per_rank] : expected.items()) got[step] = answers_to(test_case, step);
+  return {expected, got, rule};
 }
 
 }  // namespace

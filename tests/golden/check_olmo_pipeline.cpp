@@ -14,7 +14,7 @@ using olmo::TransformerPipelineParallelConfig;
 TransformerPipelineParallelConfig config_of(const Json& test_case) {
   Json fields;
   for (const char* name : {"degree", "schedule", "style", "split_points"}) {
-    fields[name] = test_case.at(name);
+    fields[name] = value_or(test_case, name, nullptr);
   }
   return fields.get<TransformerPipelineParallelConfig>();
 }
@@ -47,11 +47,12 @@ Json answer_of(const Json& test_case) {
               {"infer_style", to_string(config.infer_style())},
               {"final_stage_rank", config.final_stage_rank()},
               {"rank_completion_order", config.rank_completion_order()}};
-  if (test_case.at("n_layers").is_null()) {
+  const Json layers = value_or(test_case, "n_layers", nullptr);
+  if (layers.is_null()) {
     add_stages(answer, config, test_case.at("num_stages"));
     return answer;
   }
-  const int64_t num_layers = test_case.at("n_layers");
+  const int64_t num_layers = layers;
   answer["split_points"] = result_or_refusal([&] { return config.get_split_points(num_layers); });
   if (answer["split_points"] == refusal()) return answer;
   const auto points = answer["split_points"].get<std::vector<int64_t>>();
@@ -63,10 +64,10 @@ Json answer_of(const Json& test_case) {
 
 // Given points that do not rise from 0 to the number of layers.
 bool has_bad_points(const Json& test_case) {
-  if (!test_case.at("split_points").is_array()) return false;
+  const Json layers = value_or(test_case, "n_layers", nullptr);
   int64_t least = 0;
-  for (const int64_t point : test_case.at("split_points")) {
-    if (point < least || point > test_case.at("n_layers")) return true;
+  for (const int64_t point : value_or(test_case, "split_points", Json::array())) {
+    if (point < least || point > layers) return true;
     least = point + 1;
   }
   return false;
@@ -87,7 +88,7 @@ const Rule* apply_rules(const Json& test_case, Json& expected) {
                            : nullptr;
   if (beyond == nullptr || *beyond == refusal()) return nullptr;
   *beyond = refusal();
-  if (test_case.at("num_stages") != 0) return &rules::kStageRankOutOfRange;
+  if (value_or(test_case, "num_stages", nullptr) != 0) return &rules::kStageRankOutOfRange;
   for (Json& stages : expected["stage_ids_of_rank"]) stages = refusal();
   return &rules::kNoStages;
 }

@@ -16,7 +16,7 @@ ScheduleConfig config_of(const Json& test_case) {
   const int64_t pp = test_case.at("degree");
   const int64_t num_stages = test_case.at("num_stages");
   TSR_CHECK(pp > 0 && num_stages % pp == 0, num_stages, " stages on ", pp, " ranks");
-  const Json& microbatches = test_case.at("num_microbatches");
+  const Json microbatches = value_or(test_case, "num_microbatches", nullptr);
   return {.kind = parse_schedule_kind(test_case.at("schedule").get<std::string>()),
           .pp = pp,
           .microbatches = microbatches.is_null() ? pp : microbatches.get<int64_t>(),

@@ -61,20 +61,29 @@ at::Tensor targets(int64_t batch) {
 
 Keywords keywords_of(const Json& test_case) {
   Keywords keywords;
-  if (test_case.at("scale").get<bool>()) {
+  if (value_or(test_case, "scale", false)) {
     keywords["scale"] = 1 + at::arange(test_case.at("batch").get<int64_t>(), at::kDouble) / 8;
   }
-  if (!test_case.at("factor").is_null()) keywords["factor"] = test_case.at("factor").get<double>();
+  const Json factor = value_or(test_case, "factor", nullptr);
+  if (!factor.is_null()) keywords["factor"] = factor.get<double>();
   return keywords;
 }
 
 bool has_loss(const Json& test_case) {
-  return test_case.at("loss").get<bool>();
+  return value_or(test_case, "loss", true);
+}
+
+int64_t steps_of(const Json& test_case) {
+  return value_or(test_case, "steps", 1);
+}
+
+std::optional<int64_t> given_microbatches(const Json& test_case) {
+  const Json given = value_or(test_case, "num_microbatches", nullptr);
+  return given.is_null() ? std::nullopt : std::optional<int64_t>(given);
 }
 
 int64_t microbatches_of(const Json& test_case) {
-  const Json& given = test_case.at("num_microbatches");
-  return given.is_null() ? test_case.at("degree").get<int64_t>() : given.get<int64_t>();
+  return given_microbatches(test_case).value_or(test_case.at("degree").get<int64_t>());
 }
 
 // ---- Answers
@@ -142,7 +151,7 @@ Json one_process(const Json& test_case) {
     all.insert(ranks.back().begin(), ranks.back().end());
   }
   Json answers(static_cast<size_t>(pp), Json::array());
-  for (int64_t step = 0; step < test_case.at("steps"); ++step) {
+  for (int64_t step = 0; step < steps_of(test_case); ++step) {
     at::Tensor output = inputs(batch);
     for (const auto& [index, layer] : all) output = layer.forward(output, keywords_of(test_case));
     if (has_loss(test_case)) at::mse_loss(output, targets(batch)).backward();
@@ -184,6 +193,18 @@ Json refused_by_all(const Json& test_case) {
   return Json(test_case.at("degree").get<size_t>(), refusal());
 }
 
+// The peer's answer, where from the second step on the gradients are those of one process.
+Json with_sums_of_gradients(const Json& test_case) {
+  const Json sums = one_process(test_case);
+  Json expected = test_case.at("result");
+  for (size_t rank = 0; rank < expected.size(); ++rank) {
+    for (size_t step = 1; step < expected[rank].size(); ++step) {
+      expected[rank][step]["grads"] = sums.at(rank).at(step).at("grads");
+    }
+  }
+  return expected;
+}
+
 Outcome check(const Json& test_case) {
   const Json& got = test_case.at("answers");
   const Json& result = test_case.at("result");
@@ -193,8 +214,8 @@ Outcome check(const Json& test_case) {
     return near(one_process(test_case), got, &rules::kUnevenMicrobatches);
   }
   if (errors_as_refusals(result) != result) return {refused_by_all(test_case), got};
-  if (test_case.at("steps") > 1 && has_loss(test_case)) {
-    return near(one_process(test_case), got, &rules::kGradientsScaledTwice);
+  if (steps_of(test_case) > 1 && has_loss(test_case)) {
+    return near(with_sums_of_gradients(test_case), got, &rules::kGradientsScaledTwice);
   }
   return near(result, got);
 }
@@ -205,13 +226,12 @@ Json answer_olmo_step(const Json& test_case, World& world) {
   const int64_t batch = test_case.at("batch");
   const DeviceMesh mesh(world, Layout::row_major({{"pp", world.size()}}));
   const Layers layers = layers_of(test_case, world.rank().value);
-  const Json& given = test_case.at("num_microbatches");
-  olmo::PipelineSchedule schedule(
-      {}, stages_of(layers), mesh, test_case.at("schedule"), loss_of(test_case),
-      given.is_null() ? std::nullopt : std::optional(given.get<int64_t>()));
-  const bool with_args = schedule.has_first_stage() || test_case.at("args_everywhere").get<bool>();
+  olmo::PipelineSchedule schedule({}, stages_of(layers), mesh, test_case.at("schedule"),
+                                  loss_of(test_case), given_microbatches(test_case));
+  const bool everywhere = value_or(test_case, "args_everywhere", false);
+  const bool with_args = schedule.has_first_stage() || everywhere;
   Json answers = Json::array();
-  for (int64_t step = 0; step < test_case.at("steps"); ++step) {
+  for (int64_t step = 0; step < steps_of(test_case); ++step) {
     const auto [output, losses] = schedule.step(with_args ? Tensors{inputs(batch)} : Tensors(),
                                                 targets(batch), keywords_of(test_case));
     Json answer{{"output", rows_of(output)}, {"losses", rows_of(losses)}};

@@ -26,12 +26,14 @@ Json answer(const std::function<Json()>& body) {
   return result_or_refusal(body);
 }
 
+void make_fake_world(const Json& test_case) {
+  World::make_current(
+      World::fake(GlobalRank{test_case.at("rank").get<int64_t>()}, test_case.at("world_size")));
+}
+
 Outcome check_env(const Json& test_case) {
-  const Surroundings surroundings(test_case.at("env"));
-  if (test_case.at("distributed")) {
-    World::make_current(
-        World::fake(GlobalRank{test_case.at("rank").get<int64_t>()}, test_case.at("world_size")));
-  }
+  const Surroundings surroundings(value_or(test_case, "env", Json::object()));
+  if (test_case.at("distributed")) make_fake_world(test_case);
   Json got{{"is_distributed", olmo::is_distributed()},
            {"get_rank", olmo::get_rank()},
            {"get_world_size", olmo::get_world_size()},
@@ -51,16 +53,18 @@ Outcome check_env(const Json& test_case) {
   return {errors_as_refusals(expected), got};
 }
 
+bool had_a_world(const Json& test_case) {
+  return !value_or(test_case, "pre_initialized_backend", nullptr).is_null();
+}
+
 Json initialise(const Json& test_case) {
   const Variables before = all_variables();
-  if (!test_case.at("pre_initialized_backend").is_null()) {
-    World::make_current(
-        World::fake(GlobalRank{test_case.at("rank").get<int64_t>()}, test_case.at("world_size")));
-  }
-  olmo::init_distributed(test_case.at("backend").get<std::string>(),
-                         std::chrono::seconds(test_case.at("timeout_s")),
-                         test_case.at("shared_filesytem"),
-                         {.rank = test_case.at("rank"), .world_size = test_case.at("world_size")});
+  if (had_a_world(test_case)) make_fake_world(test_case);
+  olmo::init_distributed(
+      value_or(test_case, "backend", "nccl").get<std::string>(),
+      std::chrono::seconds(value_or(test_case, "timeout_s", 1800).get<int64_t>()),
+      value_or(test_case, "shared_filesytem", true),
+      {.rank = test_case.at("rank"), .world_size = test_case.at("world_size")});
   Json changed = Json::object();
   for (const auto& [name, value] : all_variables()) {
     const auto at = before.find(name);
@@ -71,22 +75,34 @@ Json initialise(const Json& test_case) {
       {"ok", true}, {"env_set", changed}, {"process_group_initialized", olmo::is_distributed()}};
 }
 
-// Arguments of a larger world than the variables speak of.
+// Arguments of another world than the variables speak of.
 bool contradicts(const Json& test_case) {
-  const Json& env = test_case.at("env");
-  return test_case.at("world_size") != std::stoll(env.value("WORLD_SIZE", "1")) ||
-         test_case.at("rank") != std::stoll(env.value("RANK", "0"));
+  const Json env = value_or(test_case, "env", Json::object());
+  const auto differs = [&](const char* argument, const char* variable, const char* otherwise) {
+    const auto number = to_integer(env.value(variable, otherwise));
+    return !number || test_case.at(argument) != *number;
+  };
+  return differs("world_size", "WORLD_SIZE", "1") || differs("rank", "RANK", "0");
+}
+
+// A refusal leaves the world as it was: none, or the one that was there before.
+Outcome check_refused_init(const Json& test_case, const Json& got, const Rule* rule) {
+  return {Json{refusal(), had_a_world(test_case)}, Json{got, olmo::is_distributed()}, rule};
 }
 
 Outcome check_init(const Json& test_case) {
-  const Surroundings surroundings(test_case.at("env"));
+  const Surroundings surroundings(value_or(test_case, "env", Json::object()));
   const Json got = result_or_refusal([&] { return initialise(test_case); });
-  if (test_case.at("result").contains("error")) {
-    Json both{got, olmo::is_distributed()};
-    return {Json{refusal(), false}, both, &rules::kStateLeftOver};
+  const Json& result = test_case.at("result");
+  if (result.contains("error")) {
+    const bool left = value_or(result, "process_group_initialized", false) ||
+                      !value_or(result, "env_set", Json::object()).empty();
+    return check_refused_init(test_case, got, left ? &rules::kStateLeftOver : nullptr);
   }
-  if (contradicts(test_case)) return {refusal(), got, &rules::kContradictingArguments};
-  return {test_case.at("result"), got};
+  if (contradicts(test_case)) {
+    return check_refused_init(test_case, got, &rules::kContradictingArguments);
+  }
+  return {result, got};
 }
 
 Outcome check_turns(const Json& test_case) {
@@ -133,7 +149,7 @@ std::vector<Case> cases_of(const Json& file) {
       Json test_case = part == "get_reduce_divide_factor"
                            ? Json{{"world", std::stoll(key)}, {"factor", entry}}
                            : entry;
-      test_case["id"] = concat(part, "[", key, "]");
+      if (!test_case.contains("id")) test_case["id"] = concat(part, "[", key, "]");
       list.push_back({part, test_case});
     }
   }

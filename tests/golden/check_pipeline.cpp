@@ -1,7 +1,6 @@
 // pipeline: the tables of torch.distributed.pipelining, its parser, validation, placement and
 // splits.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <regex>
@@ -21,14 +20,22 @@
 namespace tessera::golden {
 namespace {
 
-// Fields that state the question, not the answer.
-constexpr std::array<std::string_view, 5> kQuestion{"id", "schedule", "pp", "stages_per_rank",
-                                                    "microbatches"};
+// The fields of a case that state its answer: all but those of the question. A refusal where the
+// peer failed.
+Json answer_fields(const Json& test_case) {
+  if (test_case.contains("error")) return refusal();
+  Json answer = test_case;
+  for (const char* field :
+       {"id", "kind", "note", "schedule", "pp", "stages_per_rank", "microbatches", "num_stages",
+        "rows", "format", "text", "style", "size", "chunks"}) {
+    answer.erase(field);
+  }
+  return answer;
+}
 
 Json expected_table(const Json& test_case) {
-  if (test_case.contains("error")) return refusal();
-  Json expected = test_case;
-  for (const std::string_view field : kQuestion) expected.erase(std::string(field));
+  Json expected = answer_fields(test_case);
+  if (expected == refusal()) return expected;
   if (expected.value("published_ir_differs", false)) expected.erase("published_ir");
   expected.erase("published_ir_differs");
   for (const char* field : {"lowered", "lowered_deferred_recv"}) {
@@ -102,12 +109,18 @@ const std::map<std::string, Answer>& answers() {
   return all;
 }
 
+// As many as the kind has where the case does not say.
+int64_t stages_per_rank_of(const Json& test_case) {
+  const auto kind = parse_schedule_kind(test_case.at("schedule").get<std::string>());
+  return value_or(test_case, "stages_per_rank", is_single_stage(kind) ? 1 : 2);
+}
+
 Json answer_table(const Json& test_case, const Json& expected) {
   const Schedule schedule =
       generate({.kind = parse_schedule_kind(test_case.at("schedule").get<std::string>()),
                 .pp = test_case.at("pp"),
                 .microbatches = test_case.at("microbatches"),
-                .stages_per_rank = test_case.at("stages_per_rank")});
+                .stages_per_rank = stages_per_rank_of(test_case)});
   verify(schedule);
   Json got = Json::object();
   for (const auto& [field, value] : expected.items()) {
@@ -125,23 +138,12 @@ Outcome check_table(const Json& test_case) {
           wrong_ir ? &rules::kPublishedTable : nullptr};
 }
 
-const std::regex& task_pattern() {
-  static const std::regex pattern(R"((\d+)(F|B|I|W|SEND_F|RECV_F|SEND_B|RECV_B)(\d+))");
-  return pattern;
-}
-
-// Whether the cell holds tasks, an overlap of two, or an action on a stage, and nothing else.
-bool is_whole(const std::string& cell) {
-  static const std::regex rest(R"(\s*|\(;\)OVERLAP_F_B|\d+(UNSHARD|RESHARD|REDUCE_GRAD))");
-  return std::regex_match(std::regex_replace(cell, task_pattern(), ""), rest);
-}
-
 // What each task of the cell does to its microbatch; B and I are both its backward.
 std::vector<std::string> deeds_of(const std::string& cell) {
+  static const std::regex kTask(R"(0*(\d+)(F|B|I|W|SEND_F|RECV_F|SEND_B|RECV_B)0*(\d+))");
   std::vector<std::string> deeds;
   const auto end = std::sregex_iterator();
-  for (auto task = std::sregex_iterator(cell.begin(), cell.end(), task_pattern()); task != end;
-       ++task) {
+  for (auto task = std::sregex_iterator(cell.begin(), cell.end(), kTask); task != end; ++task) {
     const std::string type = (*task)[2];
     deeds.push_back(concat((*task)[1], type == "I" ? "B" : type, (*task)[3]));
   }
@@ -155,7 +157,7 @@ const Rule* table_rule(const Json& test_case) {
   for (const Json& row : test_case.at("rows")) {
     for (const Json& entry : row) {
       const std::string cell = entry.is_null() ? "" : entry.get<std::string>();
-      if (!is_whole(cell)) return &rules::kTextBehindAction;
+      if (const Rule* const rule = rules::of_action(cell)) return rule;
       for (const std::string& deed : deeds_of(cell)) {
         const std::string microbatch = deed.substr(deed.find_last_not_of("0123456789") + 1);
         const bool inside = std::stoll(microbatch) < test_case.at("microbatches");
@@ -171,7 +173,9 @@ Json validated(const Json& test_case) {
   const ScheduleShape shape{test_case.at("pp"), test_case.at("num_stages"),
                             test_case.at("microbatches")};
   const Schedule schedule("table", shape, rows_of(test_case.at("rows")));
-  const bool as_is = test_case.at("format") == "compute_comms";
+  const std::string format = value_or(test_case, "format", "compute_only");
+  const bool as_is = format == "compute_comms";
+  if (!as_is && format != "compute_only") throw UnknownName("format of a table", format);
   if (as_is) to_csv(schedule, CsvFormat::kComms);  // Refuses idle slots.
   if (as_is) verify(schedule);
   const Json rows = as_is ? with_sorted_reshards(to_json(schedule, nullptr))
@@ -180,13 +184,10 @@ Json validated(const Json& test_case) {
 }
 
 Outcome check_validate(const Json& test_case) {
-  const bool refused = test_case.contains("error");
-  const Rule* const rule = refused ? nullptr : table_rule(test_case);
-  Json expected = refusal();
-  if (!refused && rule == nullptr) {
-    expected = {{"stage_to_rank", test_case.at("stage_to_rank")},
-                {"lowered", with_sorted_reshards(test_case.at("lowered"))}};
-  }
+  Json expected = answer_fields(test_case);
+  const Rule* const rule = expected == refusal() ? nullptr : table_rule(test_case);
+  if (rule != nullptr) expected = refusal();
+  if (expected.contains("lowered")) expected["lowered"] = with_sorted_reshards(expected["lowered"]);
   return {expected, result_or_refused_text([&] { return validated(test_case); }), rule};
 }
 
@@ -199,57 +200,64 @@ Json task_json(const Task& task) {
 
 Json action_json(const Action& action) {
   if (action.is_idle()) return nullptr;
-  if (action.type() != ActionType::kOverlap) return task_json(action.tasks()[0]);
+  if (action.tasks().size() == 1) return task_json(action.tasks()[0]);
   Json parts = Json::array();
   for (const Task& task : action.tasks()) parts.push_back(task_json(task));
-  return {{"stage", -1}, {"type", "OVERLAP_F_B"}, {"microbatch", nullptr}, {"sub", parts}};
+  return {
+      {"stage", -1}, {"type", to_string(action.type())}, {"microbatch", nullptr}, {"sub", parts}};
 }
 
-// An overlap has one F and one B of different stages; the peer takes any parts, and none.
-bool is_overlap(const Json& parts) {
-  if (!parts.is_array() || parts.size() != 2 || parts[0]["stage"] == parts[1]["stage"])
-    return false;
-  const std::set<std::string> types{parts[0]["type"], parts[1]["type"]};
-  return types == std::set<std::string>{"F", "B"};
+Json parsed(const std::string& text) {
+  return result_or_refused_text([&]() -> Json {
+    const Action action = parse_action(text);
+    return {{"action", action_json(action)}, {"repr", to_string(action)}};
+  });
 }
 
-// An action on a stage has no microbatch, every other one has.
-bool is_task(const Json& action) {
-  static const std::set<std::string> on_stages{"UNSHARD", "RESHARD", "REDUCE_GRAD"};
-  return on_stages.contains(action.at("type")) == action.at("microbatch").is_null();
+// The texts between the braces of a batch, and of nothing else: one send and one receive.
+std::vector<std::string> parts_of_batch(const std::string& text) {
+  static const std::regex kBatch(R"([ \t\n\v\f\r\x1c-\x1f]*\{([^{}]*)\}[ \t\n\v\f\r\x1c-\x1f]*)");
+  std::smatch match;
+  if (!std::regex_match(text, match, kBatch)) return {};
+  const std::string inner = match[1];
+  std::vector<std::string> parts;
+  for (const std::string_view part : split(inner, ',')) {
+    if (rules::of_action(std::string(part)) != nullptr) return {};
+    if (part.find_first_of("0123456789") != part.npos) parts.emplace_back(part);
+  }
+  const auto has = [&](const char* type) {
+    return std::ranges::any_of(parts, [&](const auto& p) { return p.find(type) != p.npos; });
+  };
+  return parts.size() == 2 && has("SEND_") && has("RECV_") ? parts : std::vector<std::string>();
 }
 
-// Whether nothing but blanks stands around one action, which the peer's repr cannot tell.
-bool is_whole_action(const std::string& text) {
-  static const std::string kTask = R"(\s*\d+[A-Z_]+\d*\s*)";
-  static const std::regex kWhole(kTask + R"(|\s*\()" + kTask + ";" + kTask +
-                                 R"(\)\s*OVERLAP_F_B\s*)");
-  return std::regex_match(text, kWhole);
-}
-
-const Rule* parse_rule(const Json& test_case) {
-  if (test_case.contains("error") || test_case.at("action").is_null()) return nullptr;
-  const Json& action = test_case.at("action");
-  const bool overlap = action.at("type") == "OVERLAP_F_B";
-  if (overlap ? !is_overlap(action.at("sub")) : !is_task(action)) return &rules::kHalfAction;
-  return is_whole_action(test_case.at("text")) ? nullptr : &rules::kTextBehindAction;
+// The peer prints batches in braces and does not read them: ours must be what stands between them.
+Outcome check_batch(const std::vector<std::string>& parts, const std::string& text) {
+  Json expected{{"action", {{"stage", -1}, {"type", "{}"}, {"microbatch", nullptr}}}};
+  std::vector<std::string> texts;
+  for (const std::string& part : parts) {
+    const Json task = parsed(part);
+    expected["action"]["sub"].push_back(task.at("action"));
+    texts.push_back(task.at("repr"));
+  }
+  expected["repr"] = concat("{", join(texts, ","), "}");
+  return {expected, parsed(text), &rules::kBatchText};
 }
 
 Outcome check_parse(const Json& test_case) {
-  const auto answer = [&]() -> Json {
-    const Action action = parse_action(test_case.at("text").get<std::string>());
-    return {{"action", action_json(action)}, {"repr", to_string(action)}};
-  };
-  const Rule* const rule = parse_rule(test_case);
-  Json expected = refusal();
-  if (rule == nullptr && !test_case.contains("error")) {
-    expected = {{"action", test_case.at("action")}, {"repr", test_case.value("repr", "")}};
+  const std::string text = test_case.at("text");
+  Json expected = answer_fields(test_case);
+  if (expected == refusal()) {
+    const std::vector<std::string> batch = parts_of_batch(text);
+    return batch.empty() ? Outcome{expected, parsed(text)} : check_batch(batch, text);
   }
-  return {expected, result_or_refused_text(answer), rule};
+  if (const Rule* const rule = rules::of_action(text)) return {refusal(), parsed(text), rule};
+  if (!expected.contains("repr")) expected["repr"] = "";  // An idle slot has none.
+  return {expected, parsed(text)};
 }
 
 StagePlacement placement_named(const std::string& style) {
-  TSR_CHECK(style == "loop" || style == "v", "no placement is called '", style, "'");
+  if (style != "loop" && style != "v") throw UnknownName("placement", style);
   return style == "v" ? StagePlacement::kV : StagePlacement::kLoop;
 }
 
@@ -262,17 +270,13 @@ Outcome check_mapping(const Json& test_case) {
     for (size_t s = 0; s < ranks.size(); ++s) stages[static_cast<size_t>(ranks[s])].push_back(s);
     return {{"stage_to_rank", ranks}, {"rank_to_stages", stages}};
   };
-  Json expected = refusal();
-  if (!test_case.contains("error")) {
-    expected = {{"stage_to_rank", test_case.at("stage_to_rank")},
-                {"rank_to_stages", test_case.at("rank_to_stages")}};
-  }
-  return {expected, result_or_refusal(answer)};
+  return {answer_fields(test_case), result_or_refusal(answer)};
 }
 
 Outcome check_split(const Json& test_case) {
-  return {test_case.at("sizes"),
-          Json(microbatch_sizes(test_case.at("size"), test_case.at("chunks")))};
+  return {answer_fields(test_case), result_or_refusal([&] {
+            return Json{{"sizes", microbatch_sizes(test_case.at("size"), test_case.at("chunks"))}};
+          })};
 }
 
 }  // namespace

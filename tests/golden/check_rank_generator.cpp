@@ -36,9 +36,9 @@ Outcome judge(Json expected, const std::function<Json()>& answer, const Rule* ru
 }
 
 const Rule* masked_rule(const Json& test_case) {
-  const auto sizes = test_case.at("parallel_size").get<std::vector<int64_t>>();
+  const Json& sizes = test_case.at("parallel_size");
   if (sizes.size() != test_case.at("mask").size()) return &rules::kMaskDoesNotFit;
-  if (std::ranges::any_of(sizes, [](int64_t s) { return s < 1; })) return &rules::kSizeBelowOne;
+  if (const Rule* const rule = rules::of_size(sizes)) return rule;
   int64_t left = test_case.at("world_size");
   for (const int64_t size : sizes) left = left % size == 0 ? left / size : 0;
   return left == 1 ? nullptr : &rules::kWorldIsNotTheProduct;
@@ -54,15 +54,20 @@ Outcome check_masked(const Json& test_case) {
   return judge(expected_of(test_case, {"groups"}), answer, masked_rule(test_case));
 }
 
+// Sizes and the offset may be left out.
+int64_t size_of(const Json& test_case, const char* name) {
+  return value_or(test_case, name, 1);
+}
+int64_t offset_of(const Json& test_case) {
+  return value_or(test_case, "rank_offset", 0);
+}
+
 const Rule* generator_rule(const Json& test_case) {
   for (const char* size : {"tp", "ep", "dp", "pp", "cp"}) {
-    if (test_case.at(size) < 1) return &rules::kSizeBelowOne;
+    if (const Rule* const rule = rules::of_size(size_of(test_case, size))) return rule;
   }
-  if (test_case.at("rank_offset") < 0) return &rules::kNegativeOffset;
-  const std::string order = to_lower(test_case.at("order").get<std::string>());
-  const auto entries = split(order, '-');
-  const std::set<std::string_view> different(entries.begin(), entries.end());
-  return different.size() == entries.size() ? nullptr : &rules::kRepeatedOrderEntry;
+  if (offset_of(test_case) < 0) return &rules::kNegativeOffset;
+  return rules::of_order(test_case.at("order"));
 }
 
 struct Generated {
@@ -72,8 +77,8 @@ struct Generated {
 };
 
 Generated generate(const Json& c) {
-  RankGenerator generator(c.at("tp"), c.at("ep"), c.at("dp"), c.at("pp"), c.at("cp"),
-                          c.at("order").get<std::string>(), c.at("rank_offset"));
+  RankGenerator generator(size_of(c, "tp"), size_of(c, "ep"), size_of(c, "dp"), size_of(c, "pp"),
+                          size_of(c, "cp"), c.at("order").get<std::string>(), offset_of(c));
   const auto token = c.at("token").get<std::string>();
   auto groups = generator.get_ranks(token);
   auto mask = RankGenerator::get_mask(generator.order(), token);
@@ -89,7 +94,7 @@ Json describe(const Generated& generated) {
 
 // The peer dropped the keyword; here the compiler refuses it.
 bool uses_removed_keyword(const Json& test_case) {
-  return test_case.value("independent_ep", false);
+  return value_or(test_case, "independent_ep", false);
 }
 
 Outcome check_generator(const Json& test_case) {
@@ -184,23 +189,12 @@ std::string text_of(const Json& name) {
   return name.is_null() ? "None" : name.get<std::string>();
 }
 
-const Rule* rank_list_rule(const Json& test_case) {
-  std::set<int64_t> seen;
-  for (const int64_t rank : test_case.at("ranks").get<std::vector<int64_t>>()) {
-    if (rank < 0 || rank >= test_case.at("world")) return &rules::kRankOutsideTheWorld;
-    if (!seen.insert(rank).second) return &rules::kRepeatedRank;
-  }
-  return nullptr;
-}
-
 const Rule* hierarchy_rule(const Json& test_case) {
-  const Json& options = test_case.at("pg_options");
-  const size_t num_levels = test_case.at("hierarchical_group_sizes").size();
-  if (options.is_array() && options.size() > num_levels) return &rules::kTooManyOptions;
-  for (const int64_t size : test_case.at("hierarchical_group_sizes").get<std::vector<int64_t>>()) {
-    if (size < 1) return &rules::kSizeBelowOne;
-  }
-  return rank_list_rule(test_case);
+  const Json options = value_or(test_case, "pg_options", nullptr);
+  const Json& sizes = test_case.at("hierarchical_group_sizes");
+  if (options.is_array() && options.size() > sizes.size()) return &rules::kTooManyOptions;
+  if (const Rule* const rule = rules::of_size(sizes)) return rule;
+  return rules::of_rank_list(test_case.at("ranks"), test_case.at("world"));
 }
 
 // What the peer created and returned, without the nulls that say that it passed nothing.
@@ -213,16 +207,17 @@ Json expected_groups(const Json& test_case, const std::vector<std::string>& fiel
 Outcome check_hierarchical(const Json& test_case) {
   const auto answer = [&]() -> Json {
     const auto sizes = test_case.at("hierarchical_group_sizes").get<std::vector<int64_t>>();
-    const bool gloo = test_case.at("create_gloo_process_groups");
+    const bool gloo = value_or(test_case, "create_gloo_process_groups", false);
     const GlobalRank rank{test_case.at("rank")};
     const int64_t world = test_case.at("world");
     const Layout line = line_of(ranks_of(test_case.at("ranks")), world);
     const Plan plan(
         world, {},
-        hierarchical_specs(line, {"ranks"}, sizes,
-                           {.description = text_of(test_case.at("group_desc")),
-                            .nccl = options_of(test_case.at("pg_options"), sizes.size()),
-                            .gloo_twins = gloo}));
+        hierarchical_specs(
+            line, {"ranks"}, sizes,
+            {.description = text_of(value_or(test_case, "group_desc", nullptr)),
+             .nccl = options_of(value_or(test_case, "pg_options", nullptr), sizes.size()),
+             .gloo_twins = gloo}));
     const Json twins = gloo || !line.contains(rank)
                            ? own_groups(plan, rank, GroupBackend::kGloo)
                            : Json(std::vector<Json>(sizes.size(), nullptr));
@@ -239,7 +234,8 @@ Outcome check_hybrid(const Json& test_case) {
     const GlobalRank rank{test_case.at("rank")};
     const int64_t world = test_case.at("world");
     const Layout line = line_of(ranks_of(test_case.at("ranks")), world);
-    const Plan plan(world, {}, hybrid_specs(line, {"ranks"}));
+    const NcclOptions options = options_named(value_or(test_case, "pg_options", nullptr));
+    const Plan plan(world, {}, hybrid_specs(line, {"ranks"}, options));
     Json returned = Json::object();
     for (const GroupSpec& spec : plan.specs()) {
       if (!line.contains(rank)) continue;
@@ -249,7 +245,7 @@ Outcome check_hybrid(const Json& test_case) {
     return {{"created", created(plan)}, {"returned", returned}};
   };
   return judge(expected_groups(test_case, {"created", "returned"}), answer,
-               rank_list_rule(test_case));
+               rules::of_rank_list(test_case.at("ranks"), test_case.at("world")));
 }
 
 }  // namespace

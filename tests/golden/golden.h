@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tessera/base/text.h"
 
 namespace tessera::golden {
 
@@ -17,11 +20,34 @@ struct Rule {
   std::string reason;
 };
 
-/// What came of one case. It passes where `got` equals `expected`, which a rule may have replaced.
+/// A table names something that golden_check has no code for: neither side's answer is wrong.
+class UnknownName : public std::runtime_error {
+ public:
+  UnknownName(const std::string& what, const std::string& name)
+      : std::runtime_error(concat("golden_check does not know the ", what, " '", name, "'")) {}
+};
+
+/// What a registry holds under `name`; UnknownName where it holds nothing. `what` is a kind of
+/// name, such as "operation".
+template <class Registry>
+const auto& known(const Registry& registry, const std::string& what, const std::string& name) {
+  const auto at = registry.find(name);
+  if (at == registry.end()) throw UnknownName(what, name);
+  return at->second;
+}
+
+/// The value of a key that a case may leave out; an explicit null is the same.
+inline Json value_or(const Json& object, const std::string& key, Json otherwise) {
+  const auto at = object.find(key);
+  return at == object.end() || at->is_null() ? std::move(otherwise) : *at;
+}
+
+/// What came of one case. It passes if `got` equals `expected`, which a rule may have replaced.
 struct Outcome {
   Json expected;
   Json got;
   const Rule* rule = nullptr;
+  std::string unknown = "";  // The message where the case names something unknown; it fails then.
 };
 
 using Check = std::function<Outcome(const Json& test_case)>;
@@ -71,8 +97,6 @@ Check olmo_expert_mesh_check();
 Check olmo_sharded_flat_check();
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
-/// The same for the jobs of olmo_utils_collectives.
-int answer_olmo_utils(const std::string& job);
 
 /// The answer where an input must be refused: what `body` returns, or this where it throws
 /// ConfigError. Other exceptions pass: they are failures.

@@ -17,7 +17,8 @@ struct Tally {
   int64_t failed = 0;
 };
 
-using Deviations = std::map<const Rule*, int64_t>;
+// The cases that a rule decided, by "table id".
+using Deviations = std::map<const Rule*, std::vector<std::string>>;
 
 std::vector<Table> tables() {
   std::vector<Table> all = torch_tables();
@@ -54,22 +55,32 @@ Json read(const std::filesystem::path& path) {
 }
 
 Outcome run_case(const Table& table, const Case& test_case) {
-  const auto part = std::ranges::find(table.parts, test_case.part, &Part::name);
-  if (part == table.parts.end()) return {"a part that is known", test_case.part};
-  if (!part->check) return {"an answer", concat("no code yet for part ", test_case.part)};
   try {
+    const auto part = std::ranges::find(table.parts, test_case.part, &Part::name);
+    if (part == table.parts.end()) throw UnknownName("kind of case", test_case.part);
+    if (!part->check) return {"an answer", concat("no code yet for part ", test_case.part)};
     return part->check(test_case.content);
+  } catch (const UnknownName& error) {
+    return {{}, {}, nullptr, error.what()};
   } catch (const std::exception& error) {
     return {"an answer", concat("failed with: ", error.what())};
   }
 }
 
-// Where two answers first differ, so that a long one need not be read as a whole.
-void print_mismatch(const Table& table, const Case& test_case, const Outcome& outcome) {
+std::string full_name(const Table& table, const Case& test_case) {
   const Json& content = test_case.content;
   const Json id = content.is_object() ? content.value("id", Json("(no id)")) : content;
-  std::cout << table.name << " " << (id.is_string() ? id.get<std::string>() : id.dump()) << ":\n"
-            << "  expected " << outcome.expected << "\n  got      " << outcome.got << "\n";
+  return concat(table.name, " ", id.is_string() ? id.get<std::string>() : id.dump());
+}
+
+// Where two answers first differ, so that a long one need not be read as a whole.
+void print_mismatch(const Table& table, const Case& test_case, const Outcome& outcome) {
+  std::cout << full_name(table, test_case) << ":";
+  if (!outcome.unknown.empty()) {
+    std::cout << " " << outcome.unknown << "\n";
+    return;
+  }
+  std::cout << "\n  expected " << outcome.expected << "\n  got      " << outcome.got << "\n";
   if (!outcome.expected.is_structured() || !outcome.got.is_structured()) return;
   for (const Json& change : Json::diff(outcome.expected, outcome.got)) {
     std::cout << "  at " << change.at("path").get<std::string>() << "\n";
@@ -83,9 +94,11 @@ Tally check_file(const std::string& path, const std::string& part, Deviations& d
   for (const Case& test_case : table.cases(read(path))) {
     if (!part.empty() && test_case.part != part) continue;
     const Outcome outcome = run_case(table, test_case);
-    if (outcome.expected == outcome.got) {
+    if (outcome.unknown.empty() && outcome.expected == outcome.got) {
       ++tally.passed;
-      if (outcome.rule != nullptr) ++deviations[outcome.rule];
+      if (outcome.rule != nullptr) {
+        deviations[outcome.rule].push_back(full_name(table, test_case));
+      }
     } else {
       ++tally.failed;
       print_mismatch(table, test_case, outcome);
@@ -98,11 +111,12 @@ Tally check_file(const std::string& path, const std::string& part, Deviations& d
 }
 
 void print_deviations(const Deviations& deviations) {
-  int64_t total = 0;
-  for (const auto& [rule, count] : deviations) total += count;
+  size_t total = 0;
+  for (const auto& [rule, cases] : deviations) total += cases.size();
   std::cout << "deviations: " << total << "\n";
-  for (const auto& [rule, count] : deviations) {
-    std::cout << "  " << count << " × " << rule->name << ": " << rule->reason << "\n";
+  for (const auto& [rule, cases] : deviations) {
+    std::cout << "  " << cases.size() << " × " << rule->name << ": " << rule->reason << "\n";
+    for (const std::string& name : cases) std::cout << "    " << name << "\n";
   }
 }
 

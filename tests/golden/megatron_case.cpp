@@ -36,19 +36,21 @@ EmbeddingRanks callback(const std::string& name) {
       {"out_of_range", [](const Ranks& r) { return Ranks{r.front(), 1'000'000}; }},
       {"empty", [](const Ranks&) { return Ranks{}; }},
   };
-  return kCallbacks.at(name);
+  return known(kCallbacks, "callback", name);
 }
 
 template <class Value>
 void take(Json& arguments, const char* name, Value& value) {
-  if (!arguments.contains(name)) return;
-  value = arguments.at(name).get<Value>();
+  const Json given = value_or(arguments, name, nullptr);
+  if (!given.is_null()) value = given.get<Value>();
   arguments.erase(name);
 }
 
 template <class Value>
 void take(Json& arguments, const char* name, std::optional<Value>& value) {
-  if (arguments.contains(name)) take(arguments, name, value.emplace());
+  const Json given = value_or(arguments, name, nullptr);
+  if (!given.is_null()) value = given.get<Value>();
+  arguments.erase(name);
 }
 
 void take_callback(Json& arguments, const char* name, EmbeddingRanks& value) {
@@ -80,44 +82,24 @@ MegatronConfig config_of(Json arguments) {
   take(arguments, "sharp_enabled_group", c.sharp_enabled_group);
   take(arguments, "hybrid_context_parallel", c.hybrid_context_parallel);
   take(arguments, "create_all_gather_group", c.create_all_gather_group);
-  TSR_ASSERT(arguments.empty(), "unknown arguments ", arguments);
+  if (!arguments.empty()) throw UnknownName("argument", arguments.begin().key());
   return c;
 }
 
-bool is_below_one(const Json& arguments, const char* name) {
-  return arguments.contains(name) && arguments.at(name).is_number() && arguments.at(name) < 1;
-}
-
-bool has_size_below_one(const Json& arguments) {
+const Rule* size_rule(const Json& arguments) {
   for (const char* name : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
                            "virtual_pipeline_model_parallel_size", "context_parallel_size",
                            "expert_model_parallel_size", "num_distributed_optimizer_instances",
-                           "expert_tensor_parallel_size", "distributed_timeout_minutes"}) {
-    if (is_below_one(arguments, name)) return true;
+                           "expert_tensor_parallel_size", "distributed_timeout_minutes",
+                           "hierarchical_context_parallel_sizes"}) {
+    if (const Rule* const rule = rules::of_size(value_or(arguments, name, nullptr))) return rule;
   }
-  const Json levels = arguments.value("hierarchical_context_parallel_sizes", Json::array());
-  return std::ranges::any_of(levels, [](const Json& size) { return size < 1; });
-}
-
-bool repeats_an_order_entry(const Json& arguments) {
-  const std::string order = to_lower(arguments.value("order", ""));
-  const auto entries = split(order, '-');
-  return std::set(entries.begin(), entries.end()).size() < entries.size();
-}
-
-bool is_section(const std::string& name) {
-  return std::ranges::find(nccl_sections(), name) != nccl_sections().end();
+  return nullptr;
 }
 
 bool names_unknown_group(const Json& arguments) {
-  const Json names = arguments.value("high_priority_stream_groups", Json::array());
-  return !std::ranges::all_of(names, [](const Json& name) { return is_section(name); });
-}
-
-bool is_known_key(const std::string& key) {
-  static const std::set<std::string> kKeys{"is_high_priority_stream", "cga_cluster_size",
-                                           "min_ctas", "max_ctas", "net_name"};
-  return kKeys.contains(key);
+  const Json names = value_or(arguments, "high_priority_stream_groups", Json::array());
+  return !std::ranges::all_of(names, [](const Json& name) { return is_nccl_section(name); });
 }
 
 bool is_one_of(const std::string& text, const std::set<std::string>& words) {
@@ -126,7 +108,7 @@ bool is_one_of(const std::string& text, const std::set<std::string>& words) {
 
 // What each key may say; what is not known is another rule's.
 bool is_good_option(const std::string& key, const YAML::Node& value) {
-  if (!is_known_key(key)) return true;
+  if (!is_nccl_key(key)) return true;
   if (!value.IsScalar()) return false;
   const std::string& text = value.Scalar();
   const int64_t number = to_integer(text).value_or(-1);
@@ -158,14 +140,15 @@ NcclFile inspect(const std::string& yaml) {
   NcclFile file;
   for (const auto& section : YAML::Load(yaml)) {
     const auto name = section.first.as<std::string>();
-    file.has_unknown |= !is_section(name);
-    file.has_bad_value |= is_section(name) && !is_good_section(section.second);
-    if (!is_section(name) || !section.second.IsMap()) continue;
+    const bool is_section = is_nccl_section(name);
+    file.has_unknown |= !is_section;
+    file.has_bad_value |= is_section && !is_good_section(section.second);
+    if (!is_section || !section.second.IsMap()) continue;
     file.known[name] = YAML::Node(YAML::NodeType::Map);
     for (const auto& entry : section.second) {
       const auto key = entry.first.as<std::string>();
-      file.has_unknown |= !is_known_key(key);
-      if (is_known_key(key)) file.known[name][key] = entry.second;
+      file.has_unknown |= !is_nccl_key(key);
+      if (is_nccl_key(key)) file.known[name][key] = entry.second;
     }
   }
   return file;
@@ -173,32 +156,80 @@ NcclFile inspect(const std::string& yaml) {
 
 }  // namespace
 
-const Rule* refusal_rule(const Json& arguments) {
-  if (has_size_below_one(arguments)) return &rules::kSizeBelowOne;
-  if (repeats_an_order_entry(arguments)) return &rules::kRepeatedOrderEntry;
-  if (names_unknown_group(arguments)) return &rules::kUnknownNcclName;
-  if (!arguments.contains("nccl_yaml")) return nullptr;
-  const NcclFile file = inspect(arguments.at("nccl_yaml").get<std::string>());
-  if (file.has_bad_value) return &rules::kBadNcclValue;
-  return file.has_unknown ? &rules::kUnknownNcclName : nullptr;
-}
-
-Json without_unknown_names(Json arguments) {
-  Json groups = Json::array();
-  for (const Json& name : arguments.value("high_priority_stream_groups", Json::array())) {
-    if (is_section(name)) groups.push_back(name);
+Json arguments_of(const Json& test_case) {
+  Json arguments = Json::object();
+  for (const auto& [name, value] : test_case.at("args").items()) {
+    if (!value.is_null()) arguments[name] = value;
   }
-  arguments["high_priority_stream_groups"] = groups;
-  if (arguments.contains("nccl_yaml")) {
-    arguments["nccl_yaml"] =
-        YAML::Dump(inspect(arguments.at("nccl_yaml").get<std::string>()).known);
+  if (value_or(test_case, "use_tp_pp_dp_mapping", false) && !arguments.contains("order")) {
+    arguments["order"] = "tp-cp-ep-pp-dp";
   }
   return arguments;
 }
 
-bool is_upper_case_order(const Json& arguments) {
-  const std::string order = arguments.value("order", "");
-  return to_lower(order).ends_with("pp") && !order.ends_with("pp");
+bool is_nccl_section(const std::string& name) {
+  return std::ranges::find(nccl_sections(), name) != nccl_sections().end();
+}
+
+bool is_nccl_key(const std::string& key) {
+  static const std::set<std::string> kKeys{"is_high_priority_stream", "cga_cluster_size",
+                                           "min_ctas", "max_ctas", "net_name"};
+  return kKeys.contains(key);
+}
+
+const Rule* nccl_rule(const std::string& yaml) {
+  const NcclFile file = inspect(yaml);
+  if (file.has_bad_value) return &rules::kBadNcclValue;
+  return file.has_unknown ? &rules::kUnknownNcclName : nullptr;
+}
+
+const Rule* refusal_rule(const Json& arguments) {
+  if (const Rule* const rule = size_rule(arguments)) return rule;
+  if (const Rule* const rule = rules::of_order(value_or(arguments, "order", ""))) return rule;
+  if (arguments.contains("nccl_yaml")) {
+    const Rule* const rule = nccl_rule(arguments.at("nccl_yaml").get<std::string>());
+    if (rule != nullptr) return rule;
+  }
+  return names_unknown_group(arguments) ? &rules::kUnknownNcclName : nullptr;
+}
+
+Json without_unknown_names(Json arguments) {
+  Json groups = Json::array();
+  for (const Json& name : value_or(arguments, "high_priority_stream_groups", Json::array())) {
+    if (is_nccl_section(name)) groups.push_back(name);
+  }
+  arguments["high_priority_stream_groups"] = groups;
+  if (arguments.contains("nccl_yaml")) {
+    const YAML::Node sections = inspect(arguments.at("nccl_yaml").get<std::string>()).known;
+    arguments["nccl_yaml"] = YAML::Dump(sections);
+    if (sections.size() == 0) arguments.erase("nccl_yaml");  // Nothing is left to be said.
+  }
+  return arguments;
+}
+
+Json known_nccl_options(const Json& sections) {
+  Json all_known = Json::object();
+  for (const auto& [name, section] : sections.items()) {
+    if (!is_nccl_section(name)) continue;
+    all_known[name] = Json::object();
+    for (const auto& [key, value] : section.items()) {
+      if (is_nccl_key(key)) all_known[name][key] = value;
+    }
+  }
+  return all_known;
+}
+
+std::optional<std::string> lower_case_order(const Json& arguments) {
+  const std::string order = value_or(arguments, "order", "");
+  const std::string lower = to_lower(order);
+  if (!lower.ends_with("pp") || order.ends_with("pp")) return std::nullopt;
+  return lower;
+}
+
+Json without_defaults(Json options) {
+  if (!options.is_object()) return options;
+  if (!options.value("is_high_priority_stream", false)) options.erase("is_high_priority_stream");
+  return options.empty() ? Json(nullptr) : options;
 }
 
 MegatronArguments::MegatronArguments(Json arguments) {

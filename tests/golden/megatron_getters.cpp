@@ -17,20 +17,23 @@ class Arguments {
  public:
   explicit Arguments(Json given) : given_(std::move(given)) {}
 
-  bool flag(const char* name, bool otherwise = false) {
-    const bool value = given_.value(name, otherwise);
-    given_.erase(name);
-    return value;
-  }
+  bool flag(const char* name, bool otherwise = false) { return take(name, otherwise); }
+  bool check_initialized() { return flag("check_initialized", true); }
   std::optional<int64_t> number(const char* name) {
-    if (!given_.contains(name)) return std::nullopt;
-    const int64_t value = given_.at(name);
-    given_.erase(name);
-    return value;
+    const Json value = take(name, nullptr);
+    return value.is_null() ? std::nullopt : std::optional<int64_t>(value);
   }
-  void check_all_used() const { TSR_ASSERT(given_.empty(), "unknown arguments ", given_); }
+  void check_all_used() const {
+    if (!given_.empty()) throw UnknownName("argument", given_.begin().key());
+  }
 
  private:
+  Json take(const char* name, const Json& otherwise) {
+    Json value = value_or(given_, name, otherwise);
+    given_.erase(name);
+    return value;
+  }
+
   Json given_;
 };
 
@@ -39,7 +42,7 @@ using ValueGetter = std::function<Json(Arguments&)>;
 
 // A getter with the flag check_initialized alone.
 GroupGetter checked(std::optional<Group> (*getter)(bool)) {
-  return [getter](Arguments& a) { return getter(a.flag("check_initialized", true)); };
+  return [getter](Arguments& a) { return getter(a.check_initialized()); };
 }
 
 const std::map<std::string, GroupGetter>& group_getters() {
@@ -74,7 +77,8 @@ const std::map<std::string, GroupGetter>& group_getters() {
        }},
       {"get_hybrid_data_context_parallel_groups",
        [](Arguments& a) {
-         return m::get_hybrid_data_context_parallel_groups(true, a.number("group_size"));
+         const bool check = a.check_initialized();
+         return m::get_hybrid_data_context_parallel_groups(check, a.number("group_size"));
        }},
       {"get_amax_reduction_group",
        [](Arguments& a) {
@@ -83,11 +87,13 @@ const std::map<std::string, GroupGetter>& group_getters() {
        }},
       {"get_tensor_and_data_parallel_group",
        [](Arguments& a) {
-         return m::get_tensor_and_data_parallel_group(true, a.flag("with_context_parallel"));
+         const bool check = a.check_initialized();
+         return m::get_tensor_and_data_parallel_group(check, a.flag("with_context_parallel"));
        }},
       {"get_expert_data_parallel_group",
        [](Arguments& a) {
-         return m::get_expert_data_parallel_group(true, a.flag("partial_expert_data_parallel"));
+         const bool check = a.check_initialized();
+         return m::get_expert_data_parallel_group(check, a.flag("partial_expert_data_parallel"));
        }},
       {"get_data_modulo_expert_parallel_group",
        [](Arguments& a) {
@@ -170,7 +176,10 @@ std::map<std::string, ValueGetter> make_value_getters() {
       {"model_parallel_is_initialized", plain(m::model_parallel_is_initialized)},
       {"has_separate_all_gather_group", plain(m::has_separate_all_gather_group)},
       {"get_context_parallel_global_ranks",
-       [](Arguments&) { return Json(m::get_context_parallel_global_ranks()); }},
+       [](Arguments& a) {
+         const auto ranks = m::get_context_parallel_global_ranks(a.check_initialized());
+         return ranks ? Json(*ranks) : Json(nullptr);
+       }},
       {"get_tensor_model_parallel_src_rank", plain(m::get_tensor_model_parallel_src_rank)},
       {"get_model_parallel_src_rank", plain(m::get_model_parallel_src_rank)},
       {"get_data_parallel_src_rank",
@@ -202,82 +211,89 @@ std::map<std::string, ValueGetter> make_value_getters() {
   return getters;
 }
 
-Json hierarchical_answer(Arguments& arguments, int64_t first) {
-  const auto groups =
-      m::get_hierarchical_context_parallel_groups(arguments.flag("check_initialized", true));
+constexpr const char* kHierarchical = "get_hierarchical_context_parallel_groups";
+
+Json indices_of_levels(Arguments& arguments, const IndexOf& index_of) {
+  const auto groups = m::get_hierarchical_context_parallel_groups(arguments.check_initialized());
   if (!groups) return nullptr;
   Json indices = Json::array();
-  for (const Group& group : *groups) indices.push_back(index_of(group, first));
+  for (const Group& group : *groups) indices.push_back(index_of(group));
   return indices;
 }
 
-template <class Getters>
-const auto& getter_named(const Getters& getters, const std::string& name) {
-  const auto at = getters.find(name);
-  TSR_ASSERT(at != getters.end(), "the table asks for ", name, ", which is not known here");
-  return at->second;
+Json ask(const Call& call, Arguments& arguments, const IndexOf& index_of) {
+  static const std::map<std::string, ValueGetter> kValueGetters = make_value_getters();
+  if (call.name == kHierarchical) return indices_of_levels(arguments, index_of);
+  const auto of_group = group_getters().find(call.name);
+  if (of_group == group_getters().end())
+    return known(kValueGetters, "getter", call.name)(arguments);
+  const std::optional<Group> group = of_group->second(arguments);
+  return group ? index_of(*group) : Json(nullptr);
+}
+
+std::string trimmed(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  return std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
 }
 
 Json argument_value(const std::string& text) {
   if (text == "True") return true;
   if (text == "False") return false;
-  return *to_integer(text);
+  if (text == "None") return nullptr;
+  const std::optional<int64_t> number = to_integer(text);
+  if (!number) throw UnknownName("value of an argument", text);
+  return *number;
 }
 
 }  // namespace
 
 Call parse_call(const std::string& label) {
-  const size_t open = label.find('(');
-  Call call{label.substr(0, open)};
-  const std::string arguments = label.substr(open + 1, label.size() - open - 2);
-  if (arguments.empty()) return call;
-  for (const std::string_view argument : split(arguments, ',')) {
+  const size_t open = std::min(label.find('('), label.size());
+  Call call{trimmed(label.substr(0, open))};
+  if (open == label.size()) return call;
+  const std::string inside = label.substr(open + 1, label.rfind(')') - open - 1);
+  if (trimmed(inside).empty()) return call;
+  for (const std::string_view argument : split(inside, ',')) {
     const auto sides = split(argument, '=');
-    call.arguments[std::string(sides.at(0))] = argument_value(std::string(sides.at(1)));
+    if (sides.size() != 2) throw UnknownName("form of call", label);
+    call.arguments[trimmed(sides[0])] = argument_value(trimmed(sides[1]));
   }
   return call;
 }
 
-Json index_of(const std::optional<Group>& group, int64_t first) {
-  if (!group) return nullptr;
+Json index_in_plan(const Group& group, int64_t first) {
   const Plan& plan = m::parallel_state().plan();
   const GlobalRank rank = World::current()->rank();
-  const auto planned = plan.group_of(rank, group->name());
-  if (!planned || !std::ranges::equal(*planned, group->ranks())) return "wrong ranks";
-  return first + *plan.creation_index(rank, group->name());
+  const auto planned = plan.group_of(rank, group.name());
+  if (!planned || !std::ranges::equal(*planned, group.ranks())) return "wrong ranks";
+  return first + *plan.creation_index(rank, group.name());
 }
 
-Json group_answer(const Call& call, int64_t first) {
+std::optional<Group> group_of(const Call& call) {
+  Arguments arguments(call.arguments);
+  std::optional<Group> group = known(group_getters(), "getter of a group", call.name)(arguments);
+  arguments.check_all_used();
+  return group;
+}
+
+Json answer_of(const Call& call, const IndexOf& index_of) {
   return answer_or_refusal([&] {
     Arguments arguments(call.arguments);
-    Json answer = call.name == "get_hierarchical_context_parallel_groups"
-                      ? hierarchical_answer(arguments, first)
-                      : index_of(getter_named(group_getters(), call.name)(arguments), first);
+    Json answer = ask(call, arguments, index_of);
     arguments.check_all_used();
     return answer;
   });
 }
 
-Json value_answer(const Call& call) {
-  static const std::map<std::string, ValueGetter> kGetters = make_value_getters();
-  return answer_or_refusal([&] {
-    Arguments arguments(call.arguments);
-    Json answer = getter_named(kGetters, call.name)(arguments);
-    arguments.check_all_used();
-    return answer;
-  });
-}
-
-Json snapshot(const Json& test_case, int64_t first) {
-  Json groups = Json::array();
-  Json values = Json::array();
-  for (const std::string label : test_case.at("group_getters")) {
-    groups.push_back(group_answer(parse_call(label), first));
-  }
-  for (const std::string label : test_case.at("value_getters")) {
-    values.push_back(value_answer(parse_call(label)));
-  }
-  return {{"g", groups}, {"v", values}};
+Json snapshot(const Json& test_case, const IndexOf& index_of) {
+  const auto answers = [&](const char* columns) {
+    Json list = Json::array();
+    for (const std::string label : test_case.at(columns)) {
+      list.push_back(answer_of(parse_call(label), index_of));
+    }
+    return list;
+  };
+  return {{"g", answers("group_getters")}, {"v", answers("value_getters")}};
 }
 
 Json answer_or_refusal(const std::function<Json()>& body) {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "tessera/comm/group.h"
 #include "tests/golden/golden.h"
@@ -10,24 +10,25 @@
 /// Megatron's getters by their names and Python arguments, as the table speaks of them.
 namespace tessera::golden {
 
-/// "get_x(flag=True,number=2)".
 struct Call {
   std::string name;
   Json arguments = Json::object();
 };
+/// "get_x", "get_x()" or "get_x(flag=True, number=2, other=None)".
 Call parse_call(const std::string& label);
 
-/// Where the group stands among all groups of all ranks in the order of creation, counted from
-/// `first`; null for no group.
-Json index_of(const std::optional<Group>& group, int64_t first);
+/// Where a group stands among all groups of all ranks in the order of creation.
+using IndexOf = std::function<Json(const Group& group)>;
+/// For groups of the current plan, counted from `first`.
+Json index_in_plan(const Group& group, int64_t first);
 
-/// What a getter of groups answers, as indices counted from `first`, or "refused".
-Json group_answer(const Call& call, int64_t first);
-/// What any other getter answers, or "refused".
-Json value_answer(const Call& call);
+/// The group that a getter answers with.
+std::optional<Group> group_of(const Call& call);
+/// What any getter answers, groups as indices, or "refused".
+Json answer_of(const Call& call, const IndexOf& index_of);
 
 /// What all the case's getters answer now: {"g": […], "v": […]}.
-Json snapshot(const Json& test_case, int64_t first);
+Json snapshot(const Json& test_case, const IndexOf& index_of);
 
 /// What `body` returns, or "refused" where it throws ConfigError or StateError.
 Json answer_or_refusal(const std::function<Json()>& body);

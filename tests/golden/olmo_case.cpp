@@ -11,8 +11,7 @@ namespace tessera::golden {
 namespace {
 
 int64_t degree_of(const Json& test_case, const char* kind) {
-  const Json& config = test_case.at(kind);
-  return config.is_null() ? 1 : config.at("degree").get<int64_t>();
+  return value_or(value_or(test_case, kind, Json::object()), "degree", 1);
 }
 
 bool has_known_type(const Json& dp) {
@@ -25,24 +24,25 @@ bool covers(const Json& test_case) {
   const Json& dp = test_case.at("dp");
   const int64_t ranks = test_case.at("world_size").get<int64_t>() / degree_of(test_case, "pp") /
                         degree_of(test_case, "cp") / degree_of(test_case, "tp");
-  const bool has_replicas = !dp.at("num_replicas").is_null();
-  const bool has_shards = !dp.at("shard_degree").is_null();
-  if (has_replicas && has_shards) {
-    return dp["num_replicas"].get<int64_t>() * dp["shard_degree"].get<int64_t>() == ranks;
+  const Json replicas = value_or(dp, "num_replicas", nullptr);
+  const Json shards = value_or(dp, "shard_degree", nullptr);
+  if (!replicas.is_null() && !shards.is_null()) {
+    return replicas.get<int64_t>() * shards.get<int64_t>() == ranks;
   }
-  return has_replicas || has_shards || ranks % olmo_num_nodes(test_case) == 0;
+  return !replicas.is_null() || !shards.is_null() || ranks % olmo_num_nodes(test_case) == 0;
 }
 
 }  // namespace
 
 olmo::WorldMeshConfig olmo_config_of(const Json& test_case) {
   Json parts;
-  for (const char* kind : {"dp", "tp", "cp", "pp", "ep"}) parts[kind] = test_case.at(kind);
+  for (const char* kind : {"dp", "tp", "cp", "pp", "ep"})
+    parts[kind] = value_or(test_case, kind, nullptr);
   return parts.get<olmo::WorldMeshConfig>();
 }
 
 int64_t olmo_num_nodes(const Json& test_case) {
-  const Json& env = test_case.at("env");
+  const Json env = value_or(test_case, "env", Json::object());
   const auto number = [&](const char* name) { return std::stoll(env.at(name).get<std::string>()); };
   if (env.contains("NUM_NODES")) return number("NUM_NODES");
   if (!env.contains("LOCAL_WORLD_SIZE")) return 0;
@@ -50,7 +50,7 @@ int64_t olmo_num_nodes(const Json& test_case) {
 }
 
 const Rule* olmo_refusal_rule(const Json& test_case) {
-  const Json& dp = test_case.at("dp");
+  const Json dp = value_or(test_case, "dp", nullptr);
   if (test_case.at("result").contains("error") || dp.is_null()) return nullptr;
   if (!has_known_type(dp)) return &rules::kUnknownDataParallelType;
   if (degree_of(test_case, "ep") < 0) return &rules::kNegativeDegree;

@@ -53,14 +53,19 @@ std::vector<Json> with_answers(const std::string& job, std::vector<Json> cases,
   return cases;
 }
 
-int answer_as_rank(const RankAnswer& answer) {
-  World world = World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
+std::string answers_of_rank(const RankAnswer& answer, World& world) {
   Json answers = Json::array();
   for (const Json& test_case : Json::parse(std::ifstream(std::getenv(kCases)))) {
     answers.push_back(answer_of(answer, test_case, world));
   }
+  return concat(kResult, answers, "\n");
+}
+
+int answer_as_rank(const RankAnswer& answer) {
+  World world = World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
+  const std::string answers = answers_of_rank(answer, world);
   world.close();
-  std::cout << kResult << answers << "\n";
+  std::cout << answers;
   return 0;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <string>
+
 #include "tests/golden/golden.h"
 
 /// The one place that says where Tessera answers otherwise than a peer, and why. A rule speaks of a
-/// kind of input, never of a case.
+/// kind of input, never of a case, and holds in every table that has such inputs: the functions at
+/// the end say which rule an input falls under, for whoever reads it.
 namespace tessera::golden::rules {
 
 inline const Rule kRepeatedOrderEntry{
@@ -25,6 +28,10 @@ inline const Rule kUnknownNcclName{
     "the peer ignores it silently; ours refuses it, and without it gives the peer's groups"};
 inline const Rule kBadNcclValue{"bad value in an NCCL section",
                                 "the peer looks at a section only where a group uses it"};
+inline const Rule kNegativeOverride{"negative size or rank as an override",
+                                    "the peer stores it and answers with it"};
+inline const Rule kOtherBackEnd{"back end that is neither Gloo nor NCCL",
+                                "the peer hands any name on to PyTorch"};
 inline const Rule kUpperCaseOrder{"order that ends with pp in upper case",
                                   "the peer reads orders in either case but looks for a lower-case "
                                   "pp at the end; ours answers as "
@@ -93,6 +100,12 @@ inline const Rule kCountedTable{
     "the peer counts different actions alone, so that one may stand twice and another not at all"};
 inline const Rule kTextBehindAction{"text behind a complete action",
                                     "the peer reads a beginning and ignores the rest"};
+inline const Rule kLargeNumber{"stage or microbatch from 2^31 up",
+                               "the peer's numbers have no limit; a table of ours holds 32 bits"};
+inline const Rule kNotAscii{"white space or digits outside ASCII in an action",
+                            "the peer takes all of Unicode; tables of ours are ASCII"};
+inline const Rule kBatchText{"batch in braces",
+                             "the peer has no text for a batch; ours reads what it writes"};
 inline const Rule kHalfAction{
     "action with a part too few or too many",
     "the peer reads a forward without a microbatch, a gather with one, an overlap of nothing or of "
@@ -104,5 +117,18 @@ inline const Rule kUnevenMicrobatches{
     "large ones; ours equals the step of one process"};
 inline const Rule kGradientsScaledTwice{
     "gradients of several steps", "the peer scales those of earlier steps again; ours are the sum"};
+
+// Each gives the rule by which ours refuses an input that the peer takes; null where none does.
+
+/// Sizes, degrees and the like, one or a list; null is a default.
+const Rule* of_size(const Json& size);
+/// The order of axes, "tp-cp-ep-dp-pp".
+const Rule* of_order(const std::string& order);
+/// Global ranks of a world of this size.
+const Rule* of_rank_list(const Json& ranks, int64_t world);
+/// Flat spans [[[begin, end], …] for each rank] on so many ranks; null is the default sharding.
+const Rule* of_spans(const Json& offsets, int64_t num_ranks);
+/// The text of a pipeline's action.
+const Rule* of_action(const std::string& text);
 
 }  // namespace tessera::golden::rules

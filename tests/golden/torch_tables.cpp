@@ -16,7 +16,8 @@ int run_as_rank(const std::string& job) {
   if (job == "dtensor") return answer_as_rank(answer_dtensor);
   if (job == "olmo_flat_collectives") return answer_as_rank(answer_flat_collectives);
   if (job == "olmo_step") return answer_as_rank(answer_olmo_step);
-  return answer_olmo_utils(job);
+  if (job == "olmo_utils_collectives") return answer_olmo_utils();
+  throw UnknownName("job of a rank", job);
 }
 
 }  // namespace tessera::golden

@@ -72,11 +72,12 @@ std::string shown(std::string_view text) {
   throw DataError(concat(shown(text), " is no action: ", rule));
 }
 
+// Without the white space around it: what Python's str.strip() takes off, as far as it is ASCII.
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  const size_t begin = text.find_first_not_of(kBlanks);
+  constexpr std::string_view kWhiteSpace = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
+  const size_t begin = text.find_first_not_of(kWhiteSpace);
   if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(kWhiteSpace) - begin + 1);
 }
 
 ActionType type_named(std::string_view name, std::string_view text) {
@@ -118,8 +119,11 @@ struct Pair {
   Task second;
 };
 
+// White space around the parts and empty parts are dropped, as PyTorch drops them.
 Pair parse_pair(ActionType type, std::string_view inner, char separator, std::string_view text) {
-  const auto parts = split(inner, separator);
+  std::vector<std::string_view> parts = split(inner, separator);
+  std::ranges::transform(parts, parts.begin(), trimmed);
+  std::erase(parts, "");
   if (parts.size() != 2) refuse(text, concat("it has two parts, separated by '", separator, "'"));
   const Pair pair{parse_task(parts[0]), parse_task(parts[1])};
   const std::string_view rule = broken_rule(type, pair.first, pair.second);

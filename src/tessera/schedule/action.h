@@ -117,8 +117,10 @@ class Action {
 std::string to_string(const Action& action);
 std::ostream& operator<<(std::ostream& out, const Action& action);
 
-/// Reads the text form; blanks around it are dropped, nothing is idle. DataError names the text and
-/// the rule where it is anything else: there is no second reading.
+/// Reads the text form as PyTorch does: white space around it and around the parts of an overlap or
+/// a batch is dropped, and so are empty parts; an empty text is an idle slot. For anything else
+/// DataError names the text and the rule; docs/schedules.md lists what PyTorch takes and this does
+/// not.
 Action parse_action(std::string_view text);
 
 }  // namespace tessera TSR_API

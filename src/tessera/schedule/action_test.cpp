@@ -17,7 +17,22 @@ TEST(Action, IsWrittenAsItIsRead) {
         "{0SEND_F3,0RECV_B0}", "{1RECV_F0,1SEND_B1}", "2147483647F2147483647"}) {
     EXPECT_EQ(to_string(parse_action(text)), text);
   }
-  EXPECT_EQ(to_string(parse_action("  5F2\t")), "5F2");
+}
+
+// Where PyTorch's parser drops white space and empty parts.
+TEST(Action, IsReadWithWhiteSpaceAroundItAndItsParts) {
+  for (const char* text : {"(1F0; 2B1)OVERLAP_F_B", "( 1F0;2B1)OVERLAP_F_B",
+                           "(1F0 ;2B1 )OVERLAP_F_B", " \t( 1F0 \n;\r\n 2B1\v)OVERLAP_F_B\f ",
+                           "(1F0;;2B1)OVERLAP_F_B", "(;1F0; ;2B1;)OVERLAP_F_B",
+                           "\x1c(\x1d"
+                           "1F0\x1e;\x1f"
+                           "2B1)OVERLAP_F_B"}) {
+    EXPECT_EQ(to_string(parse_action(text)), "(1F0;2B1)OVERLAP_F_B") << text;
+  }
+  EXPECT_EQ(to_string(parse_action("  5F2\t\r\n")), "5F2");
+  EXPECT_EQ(to_string(parse_action("007F02")), "7F2");
+  EXPECT_EQ(to_string(parse_action("{ 0SEND_F3 , 0RECV_B0 }")), "{0SEND_F3,0RECV_B0}");
+  EXPECT_TRUE(parse_action(" \t\r\n").is_idle());
 }
 
 TEST(Action, HasTasks) {
@@ -68,7 +83,16 @@ TEST(Action, RefusesTextThatIsNone) {
                            "{}",
                            "(",
                            "{",
-                           "\r"}) {
+                           "(1F0;2B1) OVERLAP_F_B",
+                           "(1F0 2B1)OVERLAP_F_B",
+                           "(1F0,2B1)OVERLAP_F_B",
+                           "(1 F0;2B1)OVERLAP_F_B",
+                           "(1F0;2B 1)OVERLAP_F_B",
+                           "(1F0; )OVERLAP_F_B",
+                           "( ; )OVERLAP_F_B",
+                           "(0F0;1B0)F",
+                           "\u00a01F0",
+                           "1F\u0661"}) {
     EXPECT_THROW(parse_action(text), DataError) << text;
   }
 }

@@ -44,6 +44,7 @@ Group ParallelState::create_group(const Ranks& ranks,
 std::vector<Group> ParallelState::make_own(std::span<const GroupRequest> requests) {
   std::vector<Group> groups = world().make_groups(requests);
   std::ranges::copy_if(groups, std::back_inserter(groups_), &Group::is_member);
+  has_made_groups_ = true;
   return groups;
 }
 
@@ -108,7 +109,8 @@ void ParallelState::update_pg_timeout(std::chrono::milliseconds timeout,
     barrier(*pg);
     return pg->set_timeout(timeout);
   }
-  if (groups_.empty()) {
+  // Ranks that are in none of the groups must come to the barrier, too.
+  if (groups_.empty() && !has_made_groups_) {
     throw StateError(
         "there are no groups yet; call initialize_model_parallel or create_group "
         "first");
@@ -148,7 +150,12 @@ std::optional<NcclOptions> get_nccl_options(const std::string& pg_name,
 
 void overwrite_nccl_comm_cfgs(NcclConfig& nccl_comm_cfgs, const std::string& pg_name,
                               const std::pair<std::string, std::string>& key_value_pair) {
-  set_nccl_option(nccl_comm_cfgs[pg_name], key_value_pair.first, key_value_pair.second);
+  const std::span<const std::string> known = nccl_sections();
+  TSR_CHECK(std::ranges::find(known, pg_name) != known.end(), "section '", pg_name,
+            "' is unknown; known are ", join(known, ", "), did_you_mean(pg_name, known));
+  NcclOptions options = get_nccl_options(pg_name, nccl_comm_cfgs).value_or(NcclOptions{});
+  set_nccl_option(options, key_value_pair.first, key_value_pair.second);
+  nccl_comm_cfgs[pg_name] = options;
 }
 
 }  // namespace tessera::megatron

@@ -41,6 +41,28 @@ TEST_F(ParallelStateTest, GettersNameTheCallThatMustComeFirst) {
   EXPECT_FALSE(get_tensor_model_parallel_group(false).has_value());
 }
 
+// All ranks meet in the barrier, whether or not they are in a group.
+TEST_F(ParallelStateTest, RanksInNoGroupGetTheTimeoutToo) {
+  act(3, 4);
+  create_group({0, 1});
+  update_pg_timeout(std::chrono::seconds(7));
+  EXPECT_EQ(World::current()->group().timeout(), std::chrono::seconds(7));
+  destroy_model_parallel();
+  EXPECT_THROW(update_pg_timeout(std::chrono::seconds(8)), StateError);
+}
+
+TEST_F(ParallelStateTest, OverwritingNcclOptionsRefusesWhatTheFileMustNotHold) {
+  NcclConfig config;
+  EXPECT_NE(message_of<ConfigError>([&] {
+              overwrite_nccl_comm_cfgs(config, "dp_pc", {"max_ctas", "4"});
+            }).find("did you mean 'dp_cp'"),
+            std::string::npos);
+  EXPECT_THROW(overwrite_nccl_comm_cfgs(config, "tp", {"max_cta", "4"}), ConfigError);
+  EXPECT_TRUE(config.empty()) << "a refusal leaves nothing";
+  overwrite_nccl_comm_cfgs(config, "tp", {"max_ctas", "4"});
+  EXPECT_EQ(config.at("tp"), (NcclOptions{.max_ctas = 4}));
+}
+
 TEST_F(ParallelStateTest, InitialisingTwiceNamesDestroy) {
   act(1, 4);
   initialize_model_parallel({.tensor_model_parallel_size = 2});

@@ -230,6 +230,7 @@ class ParallelState {
   std::optional<WorldHandle> world_;
   std::optional<RealizedPlan> realized_;
   std::vector<Group> groups_;
+  bool has_made_groups_ = false;  // Whether or not this rank is in any.
   Ranks embedding_ranks_;  // As the callback listed them; empty where this rank is not among them.
   Override tensor_;
   Override pipeline_;
