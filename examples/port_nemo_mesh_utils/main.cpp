@@ -27,7 +27,7 @@ void run() {
   const at::Tensor loss = at::full({}, static_cast<double>(world.rank().value));
   all_reduce(loss, mesh.get_group("dp_cp"), ReduceOp::kAvg).wait();
 
-  std::cout << concat("rank ", world.rank(), ": shape ", join(mesh.shape(), " "), ", tp ",
+  std::cout << concat("rank ", world.rank(), ": shape ", join(mesh.shape(), " "), ", group ",
                       mesh["tp"].get_group(), ", experts ", moe_mesh ? "yes" : "no",
                       ", sharded over ", join(get_fsdp_dp_mesh(mesh).axis_names(), " "),
                       ", mean loss ", loss.item<double>(), "\n")

@@ -228,11 +228,11 @@ TEST(Signatures, OfOlmosUtilities) {
 }
 
 TEST(Signatures, OfOlmosTensors) {
-  check(
-      {.key = "olmo/tensors",
-       .headers = {"src/tessera/dialect/olmo/tensors.h", "src/tessera/tensor/sharded_flat_tensor.h",
-                   "src/tessera/tensor/sharding_spec.h"},
-       .page = "docs/dialects/olmo.md"});
+  check({.key = "olmo/tensors",
+         .headers = {"src/tessera/dialect/olmo/tensors.h", "src/tessera/tensor/dtensor.h",
+                     "src/tessera/tensor/sharded_flat_tensor.h",
+                     "src/tessera/tensor/sharding_spec.h"},
+         .page = "docs/dialects/olmo.md"});
 }
 
 TEST(Signatures, OfNemosDocument) {

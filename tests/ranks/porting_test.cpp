@@ -139,7 +139,7 @@ TEST_F(Porting, OlmosMeshes) {
 TEST(PortingMegatron, ItsExampleOfSixteenRanks) {
   World::make_current(World::fake(GlobalRank{6}, 16));
   initialize_model_parallel({.tensor_model_parallel_size = 2, .pipeline_model_parallel_size = 4});
-  EXPECT_EQ(printed(get_tensor_model_parallel_group()), "tp: 6 7");
+  EXPECT_EQ(printed(get_tensor_model_parallel_group()), "TENSOR_MODEL_PARALLEL_GROUP: 6 7");
   EXPECT_EQ(to_integers(get_pipeline_model_parallel_group().ranks()),
             (std::vector<int64_t>{2, 6, 10, 14}));
   EXPECT_EQ(to_integers(get_data_parallel_group().ranks()), (std::vector<int64_t>{4, 6}));
