@@ -18,12 +18,10 @@
 namespace porting {
 namespace {
 
-// NOLINTBEGIN(google-build-using-namespace): what this file is about.
 using namespace tessera;
 using namespace tessera::olmo;
 using namespace tessera::nemo;
 using namespace tessera::megatron;
-// NOLINTEND(google-build-using-namespace)
 
 using testkit::in_fresh_world;
 using testkit::run_ranks;
