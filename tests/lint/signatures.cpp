@@ -75,9 +75,11 @@ std::optional<Parameters> parameters_of(const std::string& list) {
   return parameters;
 }
 
-// Whether what stands before a name can begin a declaration of it: a type, or a new statement.
-bool may_declare(const std::string& before) {
-  const std::string text = trimmed(before);
+// Whether what stands before `name` can begin a declaration of it: a type, or a new statement.
+bool may_declare(const std::string& code, size_t name) {
+  constexpr size_t kEnough = 40;
+  const size_t begin = name > kEnough ? name - kEnough : 0;
+  const std::string text = trimmed(code.substr(begin, name - begin));
   if (text.ends_with("return") || text.ends_with("->")) return false;
   static const std::string_view kEnds = ";{}&*>:";
   const char last = text.empty() ? ';' : text.back();
@@ -117,7 +119,7 @@ std::vector<Parameters> overloads_of(const std::string& code, const std::string&
     const auto begin = static_cast<size_t>(at->position());
     const size_t open = begin + name.size();
     const size_t close = closing_of(code, open);
-    if (close == std::string::npos || !may_declare(code.substr(0, begin))) continue;
+    if (close == std::string::npos || !may_declare(code, begin)) continue;
     if (auto parameters = parameters_of(code.substr(open + 1, close - open - 1))) {
       overloads.push_back(*std::move(parameters));
     }
