@@ -124,10 +124,10 @@ std::vector<Stage> stages_of(const Layers& layers) {
   return stages;
 }
 
-olmo::PipelineSchedule::Loss loss_of(const Json& test_case) {
+PipelineLoss loss_of(const Json& test_case) {
   if (!has_loss(test_case)) return {};
-  return [](const at::Tensor& output, const at::Tensor& target) {
-    return at::mse_loss(output, target);
+  return [](const Tensors& outputs, const at::Tensor& target) {
+    return at::mse_loss(outputs.at(0), target);
   };
 }
 
@@ -226,14 +226,17 @@ Json answer_olmo_step(const Json& test_case, World& world) {
   const int64_t batch = test_case.at("batch");
   const DeviceMesh mesh(world, Layout::row_major({{"pp", world.size()}}));
   const Layers layers = layers_of(test_case, world.rank().value);
-  olmo::PipelineSchedule schedule({}, stages_of(layers), mesh, test_case.at("schedule"),
-                                  loss_of(test_case), given_microbatches(test_case));
+  olmo::PipelineSchedule schedule(
+      {}, stages_of(layers), mesh,
+      olmo::from_string<olmo::PipelineScheduleType>(test_case.at("schedule").get<std::string>()),
+      loss_of(test_case), given_microbatches(test_case));
   const bool everywhere = value_or(test_case, "args_everywhere", false);
   const bool with_args = schedule.has_first_stage() || everywhere;
   Json answers = Json::array();
   for (int64_t step = 0; step < steps_of(test_case); ++step) {
-    const auto [output, losses] = schedule.step(with_args ? Tensors{inputs(batch)} : Tensors(),
-                                                targets(batch), keywords_of(test_case));
+    const auto [outputs, losses] = schedule.step(with_args ? Tensors{inputs(batch)} : Tensors(),
+                                                 targets(batch), keywords_of(test_case));
+    const at::Tensor output = outputs.empty() ? at::Tensor() : outputs.at(0);
     Json answer{{"output", rows_of(output)}, {"losses", rows_of(losses)}};
     for (const auto& [index, layer] : layers) {
       answer["grads"][std::to_string(index)] = gradients_of(layer);

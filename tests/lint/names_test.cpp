@@ -2,27 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/lint/source_text.h"
 
 namespace tessera::lint {
 namespace {
 
 using nlohmann::json;
-
-std::string text_of(const std::string& file) {
-  std::ifstream stream(std::string(TESSERA_SOURCE_DIR "/") + file);
-  EXPECT_TRUE(stream) << file;
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-// Comments do not declare anything.
-std::string without_comments(const std::string& code) {
-  return std::regex_replace(code, std::regex("//[^\n]*"), "");
-}
 
 // A function, a type or a field.
 bool declares(const std::string& text, const std::string& name) {
@@ -69,6 +60,10 @@ TEST(Names, OfOlmosDocumentOfMeshesAreThere) {
                "docs/dialects/olmo.md"});
 }
 
+TEST(Names, OfOlmosUtilitiesAreThere) {
+  check_names({"olmo/utils", {"src/tessera/dialect/olmo/utils.h"}, "docs/dialects/olmo.md"});
+}
+
 TEST(Names, OfNemosDocumentAreThere) {
   const std::vector<std::string> axes{"ep_shard", "dp_shard_cp", "dp_cp"};  // Texts, no C++ names.
   check_names({"nemo/mesh_utils",
@@ -87,6 +82,34 @@ TEST(Names, OfOlmosTensorsAreThere) {
                {"src/tessera/dialect/olmo/tensors.h", "src/tessera/tensor/sharded_flat_tensor.h",
                 "src/tessera/tensor/sharding_spec.h"},
                "docs/dialects/olmo.md"});
+}
+
+// The lines of a page's blocks of ported code.
+std::vector<std::string> ported_lines(const std::string& page) {
+  std::istringstream text(text_of(page));
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string line; std::getline(text, line);) {
+    if (inside && line == "```") inside = false;
+    if (inside && !line.empty()) lines.push_back(line);
+    if (line == "```c++") inside = true;
+  }
+  return lines;
+}
+
+TEST(Ports, OnThePagesAreTheExamples) {
+  std::string examples;
+  for (const char* name : {"olmo_parallel", "olmo_utils", "olmo_tensors", "megatron_parallel_state",
+                           "nemo_mesh_utils"}) {
+    examples += text_of(std::string("examples/port_") + name + "/main.cpp");
+  }
+  for (const char* page : {"olmo", "megatron", "nemo"}) {
+    const auto lines = ported_lines(std::string("docs/dialects/") + page + ".md");
+    EXPECT_FALSE(lines.empty()) << page;
+    for (const std::string& line : lines) {
+      EXPECT_NE(examples.find("\n  " + line + "\n"), std::string::npos) << page << ": " << line;
+    }
+  }
 }
 
 TEST(Names, DeclarationsAreFound) {

@@ -2,7 +2,7 @@
 // and refusals that all ranks share.
 #include "tessera/dialect/olmo/parallel.h"
 
-#include <ATen/Context.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -262,6 +262,33 @@ TEST(OlmoRanks, ExpertMeshesReachTheirMembers) {
         RANK_EXPECT(reduced_sums(world, get_dp_process_group(mesh)).bits == 255);
       }
     });
+  });
+}
+
+// ---- Pipelines.
+
+// The last stage has two outputs: the sum and the difference of its inputs and a parameter.
+TEST(OlmoRanks, StepsHandEveryOutputToTheLossAndBack) {
+  run_ranks(2, [](World& world) {
+    const DeviceMesh pp_mesh = init_device_mesh(world, {2}, {"pp"});
+    const bool last = world.rank() == 1;
+    const at::Tensor weight = at::ones({1}).requires_grad_();
+    const auto forward = [&](const Tensors& inputs, const StagePass&) {
+      const at::Tensor& x = inputs.at(0);
+      return last ? Tensors{x + weight, x - weight} : Tensors{x * weight};
+    };
+    const auto loss_fn = [](const Tensors& outputs, const at::Tensor& target) {
+      return (outputs.at(0) * 2 + outputs.at(1) - target).sum();
+    };
+    PipelineSchedule schedule({}, {{.index = world.rank().value, .forward = forward}}, pp_mesh,
+                              PipelineScheduleType::gpipe, loss_fn);
+    RANK_EXPECT(schedule.schedule_name() == PipelineScheduleType::gpipe);
+    const auto [outputs, losses] = schedule.step({at::full({2, 1}, 3.0)}, at::ones({2, 1}));
+    RANK_EXPECT(outputs.size() == (last ? 2U : 0U));
+    if (!last) return;
+    RANK_EXPECT(outputs[0].equal(at::full({2, 1}, 4.0)) && outputs[1].equal(at::full({2, 1}, 2.0)));
+    RANK_EXPECT(losses.equal(at::full({2}, 9.0)));
+    RANK_EXPECT(weight.grad().item<double>() == 1) << "2 by the sum, less 1 by the difference";
   });
 }
 

@@ -67,6 +67,26 @@ TEST(OlmoUtils, ObjectsOfAnyLengthAndEveryNumber) {
   });
 }
 
+TEST(OlmoUtils, InitDistributedAgainIsSkipped) {
+  run_ranks(2, [](World& world) {
+    const Backend backend = world.backend();
+    as_current(world, [&] {
+      const World* const connected = World::current();
+      olmo::init_distributed();
+      olmo::init_distributed(to_string(backend));
+      RANK_EXPECT(World::current() == connected && olmo::get_world_size() == 2);
+      RANK_EXPECT(olmo::all_reduce_value(1) == 2);
+      bool refused = false;
+      try {
+        olmo::init_distributed("fake");
+      } catch (const ConfigError&) {
+        refused = true;
+      }
+      RANK_EXPECT(refused) << "another back end";
+    });
+  });
+}
+
 TEST(OlmoUtils, WorkWithoutAWorld) {
   EXPECT_FALSE(olmo::is_distributed());
   olmo::barrier();

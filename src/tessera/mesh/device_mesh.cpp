@@ -222,13 +222,13 @@ bool operator==(const DeviceMesh& a, const DeviceMesh& b) {
 }
 
 std::optional<size_t> DeviceMesh::find_own(const AxisKey& axis) const {
-  if (const int64_t* const index = std::get_if<int64_t>(&axis)) {
+  if (const int64_t* const index = axis.place()) {
     TSR_CHECK(0 <= *index && *index < ndim(), *this, " has no axis ", *index,
               "; its axes go from 0 to ", ndim() - 1);
     return static_cast<size_t>(*index);
   }
   const auto axes = layout_.axes();
-  const auto found = std::ranges::find(axes, std::get<std::string_view>(axis), &Axis::name);
+  const auto found = std::ranges::find(axes, *axis.name(), &Axis::name);
   if (found == axes.end()) return std::nullopt;
   return static_cast<size_t>(found - axes.begin());
 }
@@ -236,7 +236,7 @@ std::optional<size_t> DeviceMesh::find_own(const AxisKey& axis) const {
 size_t DeviceMesh::index_of(const AxisKey& axis) const {
   const std::optional<size_t> own = find_own(axis);
   if (own) return *own;
-  const auto name = std::get<std::string_view>(axis);
+  const std::string_view name = *axis.name();
   TSR_CHECK(!root_->find(name), "'", name, "' is no axis of ", *this,
             " itself, but was flattened from some; slice it first");
   refuse_unknown(name);
@@ -247,10 +247,15 @@ MeshAxis DeviceMesh::at(const AxisKey& axis) const {
   if (const auto own = find_own(axis)) {
     return {layout_.select({layout_.axes()[*own].name()}, get_rank()), {groups_[*own]}};
   }
-  const auto name = std::get<std::string_view>(axis);
+  const std::string_view name = *axis.name();
   auto flattened = root_->find(name);
   if (!flattened || !lies_within(flattened->line, layout_)) refuse_unknown(name);
   return *std::move(flattened);
+}
+
+DeviceMesh DeviceMesh::line(const AxisKey& axis) const {
+  MeshAxis found = at(axis);
+  return {root_, std::move(found.line), std::move(found.group)};
 }
 
 std::string DeviceMesh::only_axis() const {
@@ -272,7 +277,7 @@ void DeviceMesh::refuse_unknown(std::string_view axis) const {
                            did_you_mean(axis, known)));
 }
 
-DeviceMesh init_device_mesh(const WorldHandle& world, std::span<const int64_t> shape,
+DeviceMesh init_device_mesh(const WorldHandle& world, c10::IntArrayRef shape,
                             const AxisNames& names, const AxisOptions& options) {
   TSR_CHECK(shape.size() == names.size(), "a mesh of shape (", join(shape, ", "), ") got ",
             names.size(), " names (", join(names, ", "), "); give every axis one name");

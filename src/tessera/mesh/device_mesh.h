@@ -1,5 +1,8 @@
 #pragma once
 
+#include <c10/util/ArrayRef.h>
+
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -25,8 +29,25 @@ struct MeshAxis;
 
 namespace tessera TSR_API {
 
-/// An axis by its name, or by its place among the mesh's axes.
-using AxisKey = std::variant<std::string_view, int64_t>;
+/// An axis by its name, which may be an enumerator's such as olmo::MeshDimName::tp, or by its place
+/// among the mesh's axes.
+class AxisKey {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  AxisKey(const std::convertible_to<std::string_view> auto& name) : key_(std::string_view(name)) {}
+  AxisKey(std::integral auto place) : key_(static_cast<int64_t>(place)) {}
+  template <class Name>
+    requires std::is_enum_v<Name>
+  AxisKey(Name name) : key_(std::string_view(to_string(name))) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  /// Nothing where it is the other of the two.
+  const std::string_view* name() const { return std::get_if<std::string_view>(&key_); }
+  const int64_t* place() const { return std::get_if<int64_t>(&key_); }
+
+ private:
+  std::variant<std::string_view, int64_t> key_;
+};
 
 /// How the ranks of an axis talk, by the axis's name. Axes that are not named have the defaults.
 using AxisOptions = std::map<std::string, GroupOptions>;
@@ -84,6 +105,9 @@ class DeviceMesh {
   /// The sub-mesh of these axes, in this order, that goes through this rank. Local: it has the
   /// groups of this mesh.
   DeviceMesh slice(const AxisNames& names) const;
+  /// slice() as PyTorch writes it: mesh["tp"], mesh[{"dp", "tp"}].
+  DeviceMesh operator[](const AxisNames& names) const { return slice(names); }
+  DeviceMesh operator[](const std::convertible_to<AxisKey> auto& axis) const { return line(axis); }
   /// **Collective.** The mesh as one axis, the first axis slowest; "dp_tp" where no name is given.
   /// The name is known from now on to every mesh of this origin in which the axis lies. The same
   /// again gives the same.
@@ -115,6 +139,7 @@ class DeviceMesh {
   std::optional<size_t> find_own(const AxisKey& axis) const;
   /// The axis through this rank, own or flattened.
   mesh::detail::MeshAxis at(const AxisKey& axis) const;
+  DeviceMesh line(const AxisKey& axis) const;
   std::string only_axis() const;
   void check_member() const;
   [[noreturn]] void refuse_unknown(std::string_view axis) const;
@@ -126,7 +151,7 @@ class DeviceMesh {
 
 /// **Collective.** A mesh over ranks 0, 1, …, the last axis fastest. A mesh over other ranks is
 /// made from Layout::from_ranks.
-DeviceMesh init_device_mesh(const WorldHandle& world, std::span<const int64_t> shape,
+DeviceMesh init_device_mesh(const WorldHandle& world, c10::IntArrayRef shape,
                             const AxisNames& names, const AxisOptions& options = {});
 
 }  // namespace tessera TSR_API

@@ -21,7 +21,36 @@ struct ParallelismSizes {
   int64_t cp_size = 1;
   int64_t ep_size = 1;
 
+  // One size changed: for calls whose keywords stand in another order than the fields, which
+  // designated initialisers refuse. ParallelismSizes().with_tp_size(2).with_dp_replicate_size(2)
+  ParallelismSizes with_dp_size(int64_t size) const {
+    return with(&ParallelismSizes::dp_size, size);
+  }
+  ParallelismSizes with_dp_replicate_size(int64_t size) const {
+    return with(&ParallelismSizes::dp_replicate_size, size);
+  }
+  ParallelismSizes with_tp_size(int64_t size) const {
+    return with(&ParallelismSizes::tp_size, size);
+  }
+  ParallelismSizes with_pp_size(int64_t size) const {
+    return with(&ParallelismSizes::pp_size, size);
+  }
+  ParallelismSizes with_cp_size(int64_t size) const {
+    return with(&ParallelismSizes::cp_size, size);
+  }
+  ParallelismSizes with_ep_size(int64_t size) const {
+    return with(&ParallelismSizes::ep_size, size);
+  }
+
   friend bool operator==(const ParallelismSizes&, const ParallelismSizes&) = default;
+
+ private:
+  template <class Field>
+  ParallelismSizes with(Field ParallelismSizes::*field, int64_t size) const {
+    ParallelismSizes changed = *this;
+    changed.*field = size;
+    return changed;
+  }
 };
 
 /// Which ranks share the experts.

@@ -118,9 +118,8 @@ std::ostream& operator<<(std::ostream& out, const DTensor& tensor) {
              << to_string(tensor.placements_) << ") on " << tensor.mesh_;
 }
 
-Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
-                                          const DeviceMesh& mesh,
-                                          std::span<const Placement> placements,
+Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,
+                                          const Placements& placements,
                                           std::optional<GlobalRank> rank) {
   const GlobalRank whose = rank.value_or(mesh.get_rank());
   if (!mesh.contains(whose)) return {};
@@ -128,9 +127,9 @@ Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
                                                mesh.layout().coordinate(whose), placements);
 }
 
-Box get_local_shape_and_global_offset(const DTensor& tensor, std::optional<GlobalRank> rank) {
-  return compute_local_shape_and_global_offset(tensor.shape(), tensor.mesh(), tensor.placements(),
-                                               rank);
+Box get_local_shape_and_global_offset(const DTensor& dtensor, std::optional<GlobalRank> rank) {
+  return compute_local_shape_and_global_offset(dtensor.shape(), dtensor.mesh(),
+                                               dtensor.placements(), rank);
 }
 
 }  // namespace tessera

@@ -88,12 +88,11 @@ std::vector<DTensor> redistribute(std::span<const DTensor> tensors,
 
 /// The shape of the shard that a rank of the mesh has, this process's unless given, and where it
 /// begins; an empty box for a rank outside. Missing placements mean Replicate.
-Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
-                                          const DeviceMesh& mesh,
-                                          std::span<const Placement> placements,
+Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,
+                                          const Placements& placements,
                                           std::optional<GlobalRank> rank = std::nullopt);
 /// The same of a tensor.
-Box get_local_shape_and_global_offset(const DTensor& tensor,
+Box get_local_shape_and_global_offset(const DTensor& dtensor,
                                       std::optional<GlobalRank> rank = std::nullopt);
 
 }  // namespace tessera TSR_API

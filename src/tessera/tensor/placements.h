@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ using Placements = std::vector<Placement>;
 
 /// "S(0), R".
 std::string to_string(std::span<const Placement> placements);
+inline std::ostream& operator<<(std::ostream& out, const Placements& placements) {
+  return out << to_string(placements);
+}
 
 /// The placements with dimensions counted from the front. Refuses another number than the mesh's
 /// axes, dimensions that a tensor of `num_dims` does not have, and partial values of several kinds

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <variant>
 
@@ -42,5 +44,17 @@ using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 /// "R", "S(0)", "SS(0,2)", "P(sum)".
 const char* to_string(ReduceOp op);
 std::string to_string(const Placement& placement);
+
+inline std::ostream& operator<<(std::ostream& out, ReduceOp op) {
+  return out << to_string(op);
+}
+/// Placements and their kinds alone: a variant is made of more than those.
+template <class Kind>
+  requires std::same_as<Kind, Placement> || std::same_as<Kind, Replicate> ||
+           std::same_as<Kind, Shard> || std::same_as<Kind, StridedShard> ||
+           std::same_as<Kind, Partial>
+std::ostream& operator<<(std::ostream& out, const Kind& placement) {
+  return out << to_string(Placement(placement));
+}
 
 }  // namespace tessera TSR_API

@@ -15,6 +15,7 @@
 ///   World::make_current(World::connect());
 ///   const auto [device_mesh, moe_mesh] = nemo::create_device_mesh(
 ///       nemo::FSDP2Config{.sequence_parallel = true}, {.dp_replicate_size = 2, .tp_size = 2}, 8);
+///   // or, in any order, nemo::ParallelismSizes().with_tp_size(2).with_dp_replicate_size(2)
 ///   all_reduce(x, device_mesh->get_group("dp_cp")).wait();
 namespace tessera {
 namespace nemo TSR_API {

@@ -78,10 +78,8 @@ std::vector<Dimension> data_dimensions(const DeviceMesh& mesh) {
   }
   TSR_CHECK(!dimensions.empty(), mesh, " has no data parallel sub-mesh: none of its dimensions ",
             "begins with dp; build it with a DataParallelConfig");
-  if (layout.has_axis("ep")) {
-    dimensions.back().axes.push_back("ep");
-    dimensions.back().name = "dp_ep";
-  }
+  const auto dp = std::ranges::find(dimensions, "dp", &Dimension::name);
+  if (dp != dimensions.end() && layout.has_axis("ep")) *dp = {"dp_ep", {"dp", "ep"}};
   return dimensions;
 }
 

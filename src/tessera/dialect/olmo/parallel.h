@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,30 +86,32 @@ void maybe_enable_async_tp(const TensorParallelConfig& config, const DeviceMesh&
 /// Runs a model's stages over a pipeline's ranks: a Pipeline under the page's names. **Collective**
 /// among the ranks of pp_mesh, as all it does.
 ///
-///   PipelineSchedule schedule({block}, {module_stage(rank, block)}, get_pp_mesh(mesh), "1F1B",
-///   loss); const auto [output, losses] = schedule.step({x}, y);
+///   PipelineSchedule schedule({block}, {{.index = rank, .forward = forward}}, get_pp_mesh(mesh),
+///                             PipelineScheduleType::single_1F1B, loss);
+///   const auto [outputs, losses] = schedule.step({x}, y);
 class PipelineSchedule {
  public:
   using ModelParts = std::vector<std::shared_ptr<torch::nn::Module>>;
-  using Loss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
-  /// `stages` are those of this rank, as many on every rank; `num_microbatches` is the number of
-  /// ranks unless given. ConfigError for names and numbers that no schedule has.
+  /// `stages` are those of this rank, as many on every rank; `loss_fn` gets every output of the
+  /// last stage; `num_microbatches` is the number of ranks unless given. ConfigError for numbers
+  /// that the schedule does not have.
   PipelineSchedule(ModelParts model_parts, std::vector<Stage> stages, const DeviceMesh& pp_mesh,
-                   const std::string& schedule_name, Loss loss_fn = {},
+                   PipelineScheduleType schedule_name, PipelineLoss loss_fn = {},
                    std::optional<int64_t> num_microbatches = std::nullopt);
 
   /// Forward and, with a loss function, backward. `args` reach the first stage, `kwargs` every
-  /// stage of the rank that gives them. On the rank of the last stage: the outputs of all
-  /// microbatches joined, and with a loss function the losses of each; undefined elsewhere.
-  std::pair<at::Tensor, at::Tensor> step(const Tensors& args, const at::Tensor& target = {},
-                                         const Keywords& kwargs = {});
+  /// stage of the rank that gives them. On the rank of the last stage: each of its outputs, joined
+  /// over all microbatches, and with a loss function the losses of each. Elsewhere there are no
+  /// outputs, and the losses are undefined.
+  std::pair<Tensors, at::Tensor> step(const Tensors& args, const at::Tensor& target = {},
+                                      const Keywords& kwargs = {});
 
   const ModelParts& model_parts() const { return model_parts_; }
   std::span<const Stage> stages() const { return pipeline_->stages(); }
   const DeviceMesh& pp_mesh() const { return pp_mesh_; }
-  const std::string& schedule_name() const { return schedule_name_; }
-  const Loss& loss_fn() const { return loss_fn_; }
+  PipelineScheduleType schedule_name() const { return schedule_name_; }
+  const PipelineLoss& loss_fn() const { return loss_fn_; }
   int64_t num_microbatches() const { return pipeline_->schedule().microbatches(); }
   /// The table that is executed.
   const Schedule& base_schedule() const { return pipeline_->schedule(); }
@@ -120,8 +121,8 @@ class PipelineSchedule {
  private:
   ModelParts model_parts_;
   DeviceMesh pp_mesh_;
-  std::string schedule_name_;
-  Loss loss_fn_;
+  PipelineScheduleType schedule_name_;
+  PipelineLoss loss_fn_;
   std::optional<Pipeline> pipeline_;
 };
 

@@ -112,6 +112,10 @@ TEST_F(OlmoParallel, AnyMeshOfTheNamesWillDo) {
   EXPECT_EQ(get_dp_model_mesh(experts).axis_names(), AxisNames{"dp_cp"});
   EXPECT_EQ(get_dp_model_mesh(experts).size(), 8);
   EXPECT_EQ(get_ep_mesh(experts).layout().ranks(), to_ranks({5, 7}));
+  const DeviceMesh sharded(world, Layout::row_major({{"dp_shard", 2}, {"ep", 4}}));
+  EXPECT_EQ(get_dp_mesh(sharded), sharded["dp_shard"]) << "ep is flattened into dp alone";
+  EXPECT_EQ(get_dp_model_mesh(sharded), sharded["dp_shard"]);
+  EXPECT_EQ(get_dp_process_group(sharded).ranks(), to_ranks({1, 5}));
   EXPECT_THROW(get_dp_mesh(get_dp_model_mesh(experts)), ConfigError) << "dp_cp has no dp";
   const DeviceMesh without(world, Layout::row_major({{"cp", 2}, {"tp", 4}}));
   EXPECT_THROW(get_dp_mesh(without), ConfigError);

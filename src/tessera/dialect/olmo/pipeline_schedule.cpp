@@ -8,11 +8,11 @@
 namespace tessera::olmo {
 namespace {
 
-Schedule schedule_of(const std::string& name, int64_t pp, size_t num_stages, size_t num_parts,
+Schedule schedule_of(PipelineScheduleType name, int64_t pp, size_t num_stages, size_t num_parts,
                      std::optional<int64_t> num_microbatches) {
-  const ScheduleKind kind = parse_schedule_kind(name);
+  const ScheduleKind kind = parse_schedule_kind(to_string(name));
   TSR_CHECK(num_stages > 0, "this rank has no stage; every rank of a pipeline has one");
-  TSR_CHECK(num_parts <= 1 || !is_single_stage(kind), name, " has one model part on a rank, not ",
+  TSR_CHECK(num_parts <= 1 || !is_single_stage(name), name, " has one model part on a rank, not ",
             num_parts, "; choose Interleaved1F1B for more");
   return make_schedule({.kind = kind,
                         .pp = pp,
@@ -21,18 +21,11 @@ Schedule schedule_of(const std::string& name, int64_t pp, size_t num_stages, siz
                        {});
 }
 
-PipelineLoss loss_of_first(const PipelineSchedule::Loss& loss) {
-  if (!loss) return {};
-  return [loss](const Tensors& outputs, const at::Tensor& target) {
-    return loss(outputs.front(), target);
-  };
-}
-
 }  // namespace
 
 PipelineSchedule::PipelineSchedule(ModelParts model_parts, std::vector<Stage> stages,
-                                   const DeviceMesh& pp_mesh, const std::string& schedule_name,
-                                   Loss loss_fn, std::optional<int64_t> num_microbatches)
+                                   const DeviceMesh& pp_mesh, PipelineScheduleType schedule_name,
+                                   PipelineLoss loss_fn, std::optional<int64_t> num_microbatches)
     : model_parts_(std::move(model_parts)),
       pp_mesh_(pp_mesh),
       schedule_name_(schedule_name),
@@ -43,19 +36,17 @@ PipelineSchedule::PipelineSchedule(ModelParts model_parts, std::vector<Stage> st
                            num_microbatches);
   });
   pipeline_.emplace(std::move(stages), *schedule, pp_mesh.get_group(),
-                    PipelineOptions{.loss = loss_of_first(loss_fn_)});
+                    PipelineOptions{.loss = loss_fn_});
 }
 
-std::pair<at::Tensor, at::Tensor> PipelineSchedule::step(const Tensors& args,
-                                                         const at::Tensor& target,
-                                                         const Keywords& kwargs) {
+std::pair<Tensors, at::Tensor> PipelineSchedule::step(const Tensors& args, const at::Tensor& target,
+                                                      const Keywords& kwargs) {
   const PipelineBatch batch{.inputs = args,
                             .target = loss_fn_ ? target : at::Tensor(),
                             .keywords = kwargs,
                             .outputs = true};
   const PipelineResult result = loss_fn_ ? pipeline_->step(batch) : pipeline_->evaluate(batch);
-  return {result.outputs.empty() ? at::Tensor() : result.outputs.front(),
-          result.losses.empty() ? at::Tensor() : at::stack(result.losses)};
+  return {result.outputs, result.losses.empty() ? at::Tensor() : at::stack(result.losses)};
 }
 
 }  // namespace tessera::olmo

@@ -46,9 +46,8 @@ ShardedFlatParameter ShardedFlatParameter::shard(const at::Tensor& tensor,
       tensor, required_group(process_group), {sharding_spec, synchronize, device, requires_grad}));
 }
 
-Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
-                                          const DeviceMesh& mesh,
-                                          std::span<const Placement> placements,
+Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,
+                                          const Placements& placements,
                                           std::optional<int64_t> rank) {
   return tessera::compute_local_shape_and_global_offset(global_shape, mesh, placements,
                                                         as_global(rank));

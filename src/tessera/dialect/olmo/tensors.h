@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "tessera/base/export.h"
 #include "tessera/dialect/olmo/utils.h"
@@ -59,12 +58,12 @@ class ShardedFlatParameter : public ShardedFlatTensor {
 
 /// The local shape and the global offset of a rank's part, this process's unless given; both empty
 /// for a rank outside the mesh.
-Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
-                                          const DeviceMesh& mesh,
-                                          std::span<const Placement> placements,
-                                          std::optional<int64_t> rank = std::nullopt);
-Box get_local_shape_and_global_offset(const DTensor& dtensor,
-                                      std::optional<int64_t> rank = std::nullopt);
+using tessera::compute_local_shape_and_global_offset;
+using tessera::get_local_shape_and_global_offset;
+Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,
+                                          const Placements& placements,
+                                          std::optional<int64_t> rank);
+Box get_local_shape_and_global_offset(const DTensor& dtensor, std::optional<int64_t> rank);
 
 }  // namespace olmo TSR_API
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <arpa/inet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -131,8 +132,11 @@ void init_distributed(const std::optional<std::string>& backend, std::chrono::mi
   TSR_CHECK(world == nullptr || wanted == Backend::kAuto || world->backend() == wanted,
             "the process is connected by ", to_string(world->backend()), ", not by ",
             to_string(wanted), "; ask for the same backend, or shut down first");
-  if (world == nullptr)
+  if (world == nullptr) {
     World::make_current(World::connect(launch, {.backend = wanted, .timeout = timeout}));
+  } else if (world->device().is_cuda()) {  // Which the program may have changed since.
+    c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(world->device());
+  }
 }
 
 void shutdown_distributed() {
@@ -201,6 +205,11 @@ int64_t get_num_nodes() {
   const int64_t local = get_local_world_size();
   TSR_CHECK(local > 0, "LOCAL_WORLD_SIZE=", local, " is not positive; a host has at least 1 rank");
   return get_world_size() / local;
+}
+
+c10::Device get_default_device() {
+  if (is_distributed()) return World::current()->group().device();
+  return at::hasCUDA() ? at::kCUDA : at::kCPU;
 }
 
 at::Tensor synchronize_value(const at::Tensor& value, c10::Device device, int64_t src,

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,8 +31,10 @@ struct InitArguments {
   std::optional<int64_t> world_size = std::nullopt;
 };
 
-/// Connects this process to the others and sets the variables that the page names, each only where
-/// it is not set. `backend` is nccl where CUDA is present and gloo elsewhere, unless it is given.
+/// **Collective.** Connects this process to the others, makes the GPU of its local rank the current
+/// one and sets the variables that the page names, each only if it is not set. `backend` is nccl if
+/// every rank has a GPU of its own and gloo otherwise, unless it is given. In a process that is
+/// connected it only sets the variables and the GPU; another back end than the world's is refused.
 void init_distributed(const std::optional<std::string>& backend = std::nullopt,
                       std::chrono::milliseconds timeout = std::chrono::seconds(1800),
                       bool shared_filesytem = true, const InitArguments& arguments = {});
@@ -53,28 +56,50 @@ int64_t get_world_size(const OptionalGroup& group = std::nullopt);
 int64_t get_local_world_size();
 int64_t get_num_nodes();
 
+/// What values lie on unless a device is given: this process's GPU with nccl, otherwise the CPU.
+c10::Device get_default_device();
+
+/// As what a number travels: Python has these three kinds alone.
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+using PythonNumber = std::conditional_t<std::same_as<Number, bool>, bool,
+                                        std::conditional_t<std::integral<Number>, int64_t, double>>;
+
 /// The value of global rank `src`; a tensor is overwritten and returned. Numbers keep their
 /// precision.
-at::Tensor synchronize_value(const at::Tensor& value, c10::Device device, int64_t src = 0,
-                             const OptionalGroup& group = std::nullopt);
-bool synchronize_value(bool value, c10::Device device, int64_t src = 0,
+at::Tensor synchronize_value(const at::Tensor& value, c10::Device device = get_default_device(),
+                             int64_t src = 0, const OptionalGroup& group = std::nullopt);
+bool synchronize_value(bool value, c10::Device device = get_default_device(), int64_t src = 0,
                        const OptionalGroup& group = std::nullopt);
-int64_t synchronize_value(int64_t value, c10::Device device, int64_t src = 0,
+int64_t synchronize_value(int64_t value, c10::Device device = get_default_device(), int64_t src = 0,
                           const OptionalGroup& group = std::nullopt);
-double synchronize_value(double value, c10::Device device, int64_t src = 0,
+double synchronize_value(double value, c10::Device device = get_default_device(), int64_t src = 0,
                          const OptionalGroup& group = std::nullopt);
+template <class Number>
+PythonNumber<Number> synchronize_value(Number value, c10::Device device = get_default_device(),
+                                       int64_t src = 0, const OptionalGroup& group = std::nullopt) {
+  return synchronize_value(static_cast<PythonNumber<Number>>(value), device, src, group);
+}
 /// Rank 0's flag.
-bool synchronize_flag(bool flag, c10::Device device, const OptionalGroup& group = std::nullopt);
+bool synchronize_flag(bool flag, c10::Device device = get_default_device(),
+                      const OptionalGroup& group = std::nullopt);
 
-at::Tensor all_reduce_value(const at::Tensor& value, c10::Device device,
+/// The reduction of all ranks' values; a tensor is overwritten and returned.
+at::Tensor all_reduce_value(const at::Tensor& value, c10::Device device = get_default_device(),
                             ReduceOp op = ReduceOp::kSum,
                             const OptionalGroup& group = std::nullopt);
-bool all_reduce_value(bool value, c10::Device device, ReduceOp op = ReduceOp::kSum,
-                      const OptionalGroup& group = std::nullopt);
-int64_t all_reduce_value(int64_t value, c10::Device device, ReduceOp op = ReduceOp::kSum,
-                         const OptionalGroup& group = std::nullopt);
-double all_reduce_value(double value, c10::Device device, ReduceOp op = ReduceOp::kSum,
-                        const OptionalGroup& group = std::nullopt);
+bool all_reduce_value(bool value, c10::Device device = get_default_device(),
+                      ReduceOp op = ReduceOp::kSum, const OptionalGroup& group = std::nullopt);
+int64_t all_reduce_value(int64_t value, c10::Device device = get_default_device(),
+                         ReduceOp op = ReduceOp::kSum, const OptionalGroup& group = std::nullopt);
+double all_reduce_value(double value, c10::Device device = get_default_device(),
+                        ReduceOp op = ReduceOp::kSum, const OptionalGroup& group = std::nullopt);
+template <class Number>
+PythonNumber<Number> all_reduce_value(Number value, c10::Device device = get_default_device(),
+                                      ReduceOp op = ReduceOp::kSum,
+                                      const OptionalGroup& group = std::nullopt) {
+  return all_reduce_value(static_cast<PythonNumber<Number>>(value), device, op, group);
+}
 
 /// In group-rank order; shapes may differ.
 std::vector<at::Tensor> all_gather(const at::Tensor& tensor,
@@ -100,15 +125,15 @@ GroupRank source_in(const Group& group, int64_t src);
 
 /// Any type with a JSON conversion.
 template <class T>
-T broadcast_object(const T& object, int64_t src = 0, const OptionalGroup& group = std::nullopt) {
+T broadcast_object(const T& obj, int64_t src = 0, const OptionalGroup& group = std::nullopt) {
   const OptionalGroup target = group_or_world(group);
-  return target ? tessera::broadcast_object(object, source_in(*target, src), *target) : object;
+  return target ? tessera::broadcast_object(obj, source_in(*target, src), *target) : obj;
 }
 
 template <class T>
-std::vector<T> all_gather_object(const T& object, const OptionalGroup& group = std::nullopt) {
+std::vector<T> all_gather_object(const T& obj, const OptionalGroup& group = std::nullopt) {
   const OptionalGroup target = group_or_world(group);
-  return target ? tessera::all_gather_object(object, *target) : std::vector<T>{object};
+  return target ? tessera::all_gather_object(obj, *target) : std::vector<T>{obj};
 }
 
 struct TurnOptions {
