@@ -38,6 +38,12 @@ function(tessera_own_code target)
   endif()
 endfunction()
 
+# Sources that include LibTorch's inner headers: in them at::RecordFunction has another layout without NDEBUG than in the released
+# libraries. Our public headers include none of those, so users choose for themselves.
+function(tessera_torch_code target)
+  target_compile_definitions(${target} PRIVATE NDEBUG)
+endfunction()
+
 # Tests are compiled for one run, in which optimising them would take longer than it saves.
 function(tessera_test_code target)
   tessera_own_code(${target})
