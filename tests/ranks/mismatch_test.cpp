@@ -173,7 +173,7 @@ TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
       barrier(group);
       const std::string said = message_of([&] {
         at::Tensor tensor = at::zeros({rank == 0 ? 1 << 20 : 2});
-        if (rank == late) std::this_thread::sleep_for(std::chrono::seconds(1));
+        if (rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
         if (rank == 0) send(tensor, GroupRank{1}, group).wait();
         if (rank == 1) recv(tensor, GroupRank{0}, group).wait();
       });
