@@ -18,6 +18,7 @@ if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 function(tessera_own_code target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It takes the insides of std::string, std::vector, std::optional and std::regex for errors where it inlines much
@@ -36,6 +37,11 @@ function(tessera_own_code target)
   if(TESSERA_FUZZ)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)  # Coverage for the fuzzers.
   endif()
+endfunction()
+
+# Sources that use the same local names as others of their program or room: they are compiled by themselves.
+function(tessera_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # Sources that include LibTorch's inner headers: in them at::RecordFunction has another layout without NDEBUG than in the released
