@@ -39,9 +39,11 @@ function(tessera_own_code target)
   endif()
 endfunction()
 
-# Sources that use the same local names as others of their program or room: they are compiled by themselves.
+# Sources that use the same local names as others of their program or room are compiled by themselves.
 function(tessera_compile_alone)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  if(ARGN)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()
 
 # Sources that include LibTorch's inner headers: in them at::RecordFunction has another layout without NDEBUG than in the released

@@ -3,8 +3,9 @@
 #   tessera_room(topology HEADERS layout.h … SOURCES layout.cpp … TESTS layout_test.cpp … ROOMS base LIBRARIES … [TORCH])
 #
 # TORCH: it needs LibTorch, and belongs to tessera::tessera instead of tessera::core.
+# APART: sources that are compiled by themselves even with TESSERA_UNITY, since they use local names that others of the room use, too.
 function(tessera_room name)
-  cmake_parse_arguments(PARSE_ARGV 1 room "TORCH" "" "HEADERS;SOURCES;TESTS;ROOMS;LIBRARIES;PUBLIC_LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 room "TORCH" "" "HEADERS;SOURCES;TESTS;APART;ROOMS;LIBRARIES;PUBLIC_LIBRARIES")
   set(target tessera_${name})
   add_library(${target} ${room_SOURCES})
   add_library(tessera::${name} ALIAS ${target})
@@ -20,6 +21,7 @@ function(tessera_room name)
   target_link_libraries(${target} PUBLIC ${room_ROOMS} ${room_PUBLIC_LIBRARIES} PRIVATE ${room_LIBRARIES})
   target_compile_features(${target} PUBLIC cxx_std_20)
   tessera_own_code(${target})
+  tessera_compile_alone(${room_APART})
   if(room_TORCH)
     target_link_libraries(${target} PUBLIC tessera_torch)
     tessera_torch_code(${target})
