@@ -18,12 +18,16 @@ if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 function(tessera_own_code target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It takes the insides of std::string, std::vector, std::optional and std::regex for errors where it inlines much
     # (GCC bugs 105651, 105329).
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
                                              -Wno-stringop-overread)
+  endif()
+  if(TESSERA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # It takes a source that others are compiled with for a header.
   endif()
   if(TESSERA_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
@@ -36,6 +40,19 @@ function(tessera_own_code target)
   if(TESSERA_FUZZ)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)  # Coverage for the fuzzers.
   endif()
+endfunction()
+
+# Sources that use the same local names as others of their program or room are compiled by themselves.
+function(tessera_compile_alone)
+  if(ARGN)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# Sources that include LibTorch's inner headers: in them at::RecordFunction has another layout without NDEBUG than in the released
+# libraries. Our public headers include none of those, so users choose for themselves.
+function(tessera_torch_code target)
+  target_compile_definitions(${target} PRIVATE NDEBUG)
 endfunction()
 
 # Tests are compiled for one run, in which optimising them would take longer than it saves.

@@ -30,7 +30,7 @@ compile() {
   shift
   [[ $(ninja -C "$folder" -n "$@") != *'no work to do'* ]] || return 0
   say "building $* in ${folder#"$root"/}"
-  ninja -C "$folder" "$@" >&2 || die "the build failed"
+  in_group ninja -C "$folder" "$@" >&2 || die "the build failed"
 }
 
 # What has been part of the build stays so; at first that is neither torch nor tests.
@@ -47,11 +47,16 @@ cuda_setting() {
   if [[ -e /dev/nvidiactl ]]; then echo AUTO; else echo OFF; fi
 }
 
-# A torch that does not work must not keep the torch-free verbs from being built.
-configure_torch() {
+# The torch of this build is used again, unless the caller names another.
+choose_torch() {
   torch_dir=$(torch_of_environment) || exit 1
   [[ -n $torch_dir ]] || torch_dir=$(cached release Torch_DIR)
   [[ -e $torch_dir/TorchConfig.cmake ]] || find_torch
+}
+
+# A torch that does not work must not keep the torch-free verbs from being built.
+configure_torch() {
+  choose_torch
   configure_core
   configure release TESSERA_TORCH=ON "Torch_DIR=$torch_dir" "TESSERA_CUDA=$(cuda_setting)" "$@" && return
   cmake -S "$root" --preset release -DTESSERA_TORCH=OFF -DTESSERA_TESTS=OFF -UTorch_DIR >/dev/null 2>&1
@@ -76,11 +81,18 @@ build_torch() {
   unlock_build
 }
 
+# build_everything [tools]: with what the tests of the code's form run.
 build_everything() {
+  local settings=(TESSERA_TESTS=ON)
   lock_build
   need core tests
-  need_tools
-  configure_torch TESSERA_TESTS=ON "TESSERA_TOOLS=$tools"
+  wish_for_ccache
+  choose_torch
+  if [[ ${1-} == tools ]]; then
+    need_tools
+    settings+=("TESSERA_TOOLS=$tools")
+  fi
+  configure_torch "${settings[@]}"
   compile release all
   unlock_build
 }

@@ -14,25 +14,57 @@ misused() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# quietly WHAT COMMAND…: output goes to a log; a line every ten seconds shows that it is alive. An interrupt ends it.
+# start_group COMMAND…: starts it in a process group of its own, $group, which an interrupt of ours ends as a whole. The group keeps
+# our locks: if we are killed, the next start waits for whatever is still being written.
+start_group() {
+  set -m
+  "$@" </dev/null &
+  group=$!
+  set +m
+  trap 'end_group "$group"; exit 130' INT
+  trap 'end_group "$group"; exit 143' TERM
+}
+
+end_group() { # PROCESS-GROUP
+  local i
+  kill -TERM -- "-$1" 2>/dev/null
+  for ((i = 0; i < 50; ++i)); do
+    kill -0 -- "-$1" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  kill -KILL -- "-$1" 2>/dev/null
+}
+
+# wait_group: waits for its end; the exit code.
+wait_group() {
+  local code=0
+  wait "$group" || code=$?
+  trap - INT TERM
+  return "$code"
+}
+
+# in_group COMMAND…: runs it to its end.
+in_group() {
+  start_group "$@"
+  wait_group
+}
+
+# quietly WHAT COMMAND…: the output goes to a log; a line every ten seconds shows that it is alive.
 quietly() {
-  local what=$1 log pid start=$SECONDS told=0
+  local what=$1 log start=$SECONDS told=0
   shift
   mkdir -p "$root/build/logs"
   log=$root/build/logs/$(tr -cs 'A-Za-z0-9' '-' <<<"$what").log
   say "$what"
-  "$@" >"$log" 2>&1 8>&- 9>&- &
-  pid=$!
-  trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
-  while kill -0 "$pid" 2>/dev/null; do
+  start_group "$@" >"$log" 2>&1
+  while kill -0 "$group" 2>/dev/null; do
     sleep 0.2
     if ((SECONDS - start >= told + 10)); then
       told=$((SECONDS - start))
       say "… still at it after ${told} s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)"
     fi
   done
-  trap - INT TERM
-  wait "$pid" && return
+  wait_group && return
   tail -n 30 "$log" >&2
   say "failed: $what; the whole log is in $log"
   return 1

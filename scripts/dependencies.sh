@@ -68,10 +68,21 @@ Install them with your system's packages. Libraries (not compilers and tools) ca
   ((EUID == 0)) || have sudo || die "these are missing:$2
 Ask an administrator for: apt-get install $1
 Libraries alone can also come from another machine: \`./tessera deps --bundle DIR\` there, TESSERA_DEPS=DIR here."
-  quietly "reading the package lists" "${as_root[@]}" apt-get update
+  ((EUID == 0)) || sudo --validate # It may ask for a password, which it cannot do in the background.
+  # Services that a package starts must not keep our locks.
+  quietly "reading the package lists" "${as_root[@]}" apt-get update 8>&- 9>&-
   # shellcheck disable=SC2086  # Several packages.
   quietly "installing $1" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends $1
+    apt-get install -y --no-install-recommends $1 8>&- 9>&-
+}
+
+# ccache makes the next build from nothing quick. Nobody is asked for a password for it, and nothing fails without it.
+wish_for_ccache() {
+  ! have ccache && ((EUID == 0)) && have apt-get || return 0
+  [[ ! -e $root/build/.no-ccache ]] || return 0
+  quietly "installing ccache" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ccache 8>&- 9>&- && return
+  touch "$root/build/.no-ccache"
+  say "the build does without ccache"
 }
 
 # virtual_environment FOLDER FILLER ARGUMENT…: a virtual environment in the cache, complete or not there at all. The filler is a
@@ -91,6 +102,11 @@ virtual_environment() {
   unlock_cache
 }
 
+# index_has FOLDER PACKAGE: whether the package index knows it. This asks once; `pip install` would go on asking for a minute.
+index_has() {
+  "$1/bin/pip" index versions --disable-pip-version-check --retries 0 --timeout 15 "$2" >/dev/null 2>&1
+}
+
 pip_install() { # FOLDER PIP-ARGUMENTS…
   local folder=$1
   shift
@@ -98,6 +114,8 @@ pip_install() { # FOLDER PIP-ARGUMENTS…
 }
 
 fill_tools() {
+  index_has "$1" clang-format || die "clang-format and clang-tidy $tools_version, which a test runs, cannot be installed: the package index does not answer.
+\`./tessera build\` needs neither."
   quietly "installing clang-format and clang-tidy $tools_version" \
     pip_install "$1" "clang-format==$tools_version" "clang-tidy==$tools_version"
 }
@@ -134,6 +152,7 @@ run_deps() {
     misused "unknown flag '$1'; usage: ./tessera deps [--bundle DIR]"
   else
     need core tests bench
+    wish_for_ccache
     need_tools
     find_torch
     say "everything is there; LibTorch is in $torch_dir"

@@ -1,12 +1,21 @@
 # shellcheck shell=bash disable=SC2154  # $root and others come from ./tessera and its other parts.
 # Every test: the release build, then the torch-free core again under sanitizers.
 
+# lap WHAT: notes the seconds since the last lap, for the line at the end.
+laps=()
+lap_start=0
+lap() {
+  laps+=("$1 $((SECONDS - lap_start)) s")
+  lap_start=$SECONDS
+}
+
 # run_ctest PRESET CTEST-FLAGS…
 run_ctest() {
   local preset=$1
   shift
   say "running the tests of build/$preset"
-  ctest --test-dir "$root/build/$preset" --output-on-failure -j "$(nproc)" "$@"
+  in_group ctest --test-dir "$root/build/$preset" --output-on-failure -j "$(nproc)" "$@"
+  lap "tests of build/$preset"
 }
 
 # test_core_in PRESET CTEST-FLAGS…: the core's tests in another build, sanitized or by another compiler; there each header is
@@ -18,6 +27,7 @@ test_core_in() {
   configure "$preset" TESSERA_TESTS=ON
   compile "$preset" all all_verify_interface_header_sets
   unlock_build
+  lap "building build/$preset"
   run_ctest "$preset" "$@"
 }
 
@@ -29,6 +39,7 @@ test_ranks_in() {
   configure "$preset" TESSERA_TESTS=ON "Torch_DIR=$(cached release Torch_DIR)"
   compile "$preset" all all_verify_interface_header_sets
   unlock_build
+  lap "building build/$preset"
   ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 run_ctest "$preset" -L ranks "$@"
 }
 
@@ -50,7 +61,9 @@ run_tests() {
   [[ -z $soak ]] || export TESSERA_SOAK=1  # Tests with rounds of their own run more of them.
   # A run of nothing fails, unless the caller's own flags chose the tests.
   ((${#flags[@]})) || flags=(--no-tests=error)
-  build_everything
+  lap_start=$SECONDS
+  build_everything tools
+  lap "building build/release"
   run_ctest release "${flags[@]}"
   test_core_in asan "${flags[@]}"
   if [[ -n $soak ]]; then
@@ -60,6 +73,7 @@ run_tests() {
     test_ranks_in tsan-torch "${flags[@]}"
     CXX='' test_core_in clang "${flags[@]}"
     CXX='' fuzz
+    lap fuzzing
   fi
-  say "all tests passed"
+  say "all tests passed$(printf '; %s' "${laps[@]}")"
 }

@@ -36,7 +36,12 @@ PYTHON
 
 # The CPU build where the index has one: it is a tenth of the size.
 pip_install_torch() { pip_install "$1" "torch==$torch_version+cpu" || pip_install "$1" "torch==$torch_version"; }
-fill_torch() { quietly "installing torch $torch_version; this takes a while" pip_install_torch "$1"; }
+fill_torch() {
+  index_has "$1" torch || die "torch $torch_version cannot be installed: the package index does not answer. Without a network:
+  Torch_DIR=DIR     uses a torch 2.11 or newer that is there; DIR holds TorchConfig.cmake (in a Python torch: torch/share/cmake/Torch)
+  TESSERA_DEPS=DIR  uses the other libraries from a bundle, which \`./tessera deps --bundle DIR\` makes on a machine with a network"
+  quietly "installing torch $torch_version; this takes a while" pip_install_torch "$1"
+}
 
 find_torch() {
   torch_dir=$(torch_of_environment) || exit 1

@@ -12,6 +12,7 @@
 #include "tessera/base/text.h"
 #include "tessera/launch/socket.h"
 #include "tests/testkit/background.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -213,8 +214,11 @@ TEST_F(RunNodes, TheSameNumberTwiceIsRefused) {
 }
 
 TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
-  const Launcher first =
-      start({"--node-rank", "0"}, concat("echo ready; ", kTellHealth, "sleep 1"));
+  const testkit::TemporaryFolder folder;
+  const std::string go = folder.path("go");
+  const std::string script =
+      concat("echo ready; ", kTellHealth, "until [[ -e ", go, " ]]; do sleep 0.01; done");
+  const Launcher first = start({"--node-rank", "0"}, script);
   EXPECT_EQ(answer_to(connect_and_send("GET / HTTP/1.1\r\n\r\n")), "");
   EXPECT_EQ(answer_to(connect_and_send(std::string(100000, 'x'))), "");
   EXPECT_EQ(answer_to(connect_and_send("healthy round=0\n")), "") << "it did not join";
@@ -222,12 +226,11 @@ TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
       has(answer_to(connect_and_send("join version=2 id=none nnodes=2 nproc=1 node=-1 host=h\n")),
           "refuse reason=it%20speaks%20version%202"));
   const int silent = connect_and_send("");
-  const Launcher second =
-      start({"--node-rank", "1"}, concat("echo ready; ", kTellHealth, "sleep 1"));
+  const Launcher second = start({"--node-rank", "1"}, script);
   first->await("ready");
-  const int late = connect_and_send("stop round=0\n\xff\xfe");
+  EXPECT_EQ(answer_to(connect_and_send("stop round=0\n\xff\xfe")), "");
+  std::ofstream(go).put('\n');
   expect_both(*first, *second, 0);
-  close(late);
   close(silent);
 }
 

@@ -17,6 +17,7 @@
 #include "tests/testkit/contains.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
+#include "tests/testkit/variable.h"
 
 namespace tessera {
 namespace {
@@ -202,7 +203,7 @@ TEST(DdpFailures, ARankThatSkipsBackwardIsMissedInTime) {
 }
 
 TEST(DdpFailures, InCheckedModeSkippedPassesAreNamed) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Ddp ddp({ours.parameters}, world.group());

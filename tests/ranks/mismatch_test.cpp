@@ -11,6 +11,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
 #include "tests/testkit/ranks.h"
+#include "tests/testkit/variable.h"
 
 namespace tessera {
 namespace {
@@ -135,7 +136,7 @@ std::string message_of(const std::function<void()>& call) {
 }
 
 TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     for (const Case& one : kCases) {
       World again =
@@ -150,7 +151,7 @@ TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
 }
 
 TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const std::string said = message_of(
         [&] { all_reduce(floats({world.rank().value == 0 ? 2 : 3}), world.group()).wait(); });
@@ -163,7 +164,7 @@ TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
 
 // Whoever comes second sees it; the other end is told while it waits.
 TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const int64_t rank = world.rank().value;
     for (const int64_t late : {0, 1}) {
@@ -173,7 +174,7 @@ TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
       barrier(group);
       const std::string said = message_of([&] {
         at::Tensor tensor = at::zeros({rank == 0 ? 1 << 20 : 2});
-        if (rank == late) std::this_thread::sleep_for(std::chrono::seconds(1));
+        if (rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
         if (rank == 0) send(tensor, GroupRank{1}, group).wait();
         if (rank == 1) recv(tensor, GroupRank{0}, group).wait();
       });
@@ -187,7 +188,7 @@ TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
 
 // What is right without the checks is right with them.
 TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     const Group group = world.group();
     const int64_t rank = world.rank().value;
@@ -214,7 +215,7 @@ TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
 }
 
 TEST(Mismatch, AnotherValueOfTheVariableIsRefused) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "yes", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "yes");
   const LaunchInfo two{.launcher = "test", .rank = 0, .world_size = 2, .local_world_size = 2};
   EXPECT_THROW(World::connect(two, {.backend = Backend::kGloo}), ConfigError);
 }

@@ -1,0 +1,60 @@
+// The job is told the time, so that nobody waits for it.
+#include "tessera/launch/local_job.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/testkit/temporary_folder.h"
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+
+// One rank that runs a program which never tells that it is healthy.
+class SilentRank {
+ public:
+  explicit SilentRank(std::vector<std::string> command)
+      : options_{.command = std::move(command)},
+        screen_(options_, loop_),
+        before_(Clock::now()),
+        job_(options_, {.master_addr = "127.0.0.1", .master_port = 1}, options_.command[0],
+             folder_.path(), loop_, guard_, screen_),
+        after_(Clock::now()) {}
+
+  bool is_healthy_after(std::chrono::milliseconds time) {
+    job_.step((time < 5s ? before_ : after_) + time);
+    return job_.is_healthy();
+  }
+  bool has_failed() {
+    job_.step(Clock::now());
+    return job_.failure().has_value();
+  }
+
+ private:
+  const testkit::TemporaryFolder folder_;
+  const LaunchOptions options_;
+  EventLoop loop_;
+  Guard guard_;
+  Screen screen_;
+  Clock::time_point before_;  // It starts between these.
+  LocalJob job_;
+  Clock::time_point after_;
+};
+
+TEST(LocalJob, ProgramsThatTellNothingAreHealthyAfterFiveSeconds) {
+  SilentRank rank({"/bin/sleep", "1000"});
+  EXPECT_FALSE(rank.is_healthy_after(0ms));
+  EXPECT_FALSE(rank.is_healthy_after(4999ms));
+  EXPECT_TRUE(rank.is_healthy_after(5000ms));
+}
+
+TEST(LocalJob, ProgramsThatFailedBeforeAreNot) {
+  SilentRank rank({"/bin/false"});
+  while (!rank.has_failed()) std::this_thread::yield();
+  EXPECT_FALSE(rank.is_healthy_after(6000ms));
+}
+
+}  // namespace
+}  // namespace tessera
