@@ -21,4 +21,4 @@ int64_t checked_product(std::span<const int64_t> factors, std::string_view what)
 /// else.
 int64_t checked_integer(std::string_view text, std::string_view what);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

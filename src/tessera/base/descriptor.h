@@ -45,4 +45,4 @@ struct Pipe {
 /// Both ends close in programs that this one starts; the reader never blocks.
 Pipe make_pipe();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

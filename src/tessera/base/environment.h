@@ -14,4 +14,4 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 /// The variables of this process.
 Environment process_environment();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -49,4 +49,4 @@ class InternalError : public Error {
   using Error::Error;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

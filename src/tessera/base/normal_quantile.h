@@ -38,4 +38,4 @@ Probability normal_cdf(double z);
 /// The parts that bounds cut the standard normal distribution into. Bounds may be infinite.
 NormalParts normal_parts(double low, double high);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -27,4 +27,4 @@ struct RandomStream {
   uint64_t id = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -72,4 +72,4 @@ class Sampler {
   NormalParts parts_;  // Of the normal distributions.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -9,4 +9,4 @@ namespace tessera TSR_API {
 /// 128 bits of the system's random numbers, in hexadecimal: a name that nobody guesses.
 std::string random_name();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -11,4 +11,4 @@ namespace tessera TSR_API {
 /// folder, DataError for what cannot be read.
 std::string read_file(const std::string& path, size_t most);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -25,4 +25,4 @@ Reversed<Range> reversed(Range& range) {
   return Reversed<Range>(range);
 }
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

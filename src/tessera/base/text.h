@@ -53,4 +53,4 @@ std::string without_controls(std::string text);
 /// 1048576 as "1,048,576".
 std::string with_thousands(int64_t number);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -97,4 +97,4 @@ void agree(bool ok, const Group& group, std::string_view what);
 void check_together(const WorldHandle& world, std::string_view what,
                     const std::function<void()>& check);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -33,5 +33,5 @@ at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group);
 /// gradient of dst is scattered.
 at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group);
 
-}  // namespace differentiable TSR_API
+}  // namespace differentiable
 }  // namespace tessera

@@ -82,4 +82,4 @@ class Member {
   std::variant<GroupRank, GlobalRank> rank_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

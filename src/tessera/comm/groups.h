@@ -16,4 +16,4 @@ Group on_lane(const Group& group, Lane lane);
 /// throw: that one its own error, the others ConfigError with `what`.
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

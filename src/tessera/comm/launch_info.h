@@ -33,4 +33,4 @@ LaunchInfo read_launch_info(const Environment& environment);
 /// The first host of a Slurm node list: "gpu[07-09,12],x1" gives "gpu07".
 std::string first_slurm_host(const std::string& node_list);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -35,4 +35,4 @@ std::vector<T> all_gather_object(const T& object, const Group& group) {
   return objects;
 }
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

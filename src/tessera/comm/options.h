@@ -41,4 +41,4 @@ struct WorldOptions {
   std::chrono::milliseconds silence = std::chrono::seconds(5);
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

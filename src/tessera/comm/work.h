@@ -57,4 +57,4 @@ class [[nodiscard]] ListWork {
   Work work_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

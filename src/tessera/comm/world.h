@@ -98,4 +98,4 @@ class World : public WorldHandle {
   void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

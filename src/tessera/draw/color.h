@@ -38,4 +38,4 @@ std::string in_color(std::string_view text, Rgb color, ColorMode mode);
 std::string bold(std::string_view text, ColorMode mode);
 std::string faint(std::string_view text, ColorMode mode);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

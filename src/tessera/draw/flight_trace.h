@@ -13,4 +13,4 @@ namespace tessera TSR_API {
 /// Times are each host's own.
 void write_flight_trace(std::span<const FlightDump> dumps, std::ostream& out);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -27,4 +27,4 @@ std::string page_json(const LayoutPage& page);
 /// groups, or a kind of group and sees all of them. Worlds above kLargestPage raise ConfigError.
 std::string draw_page(const LayoutPage& page);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -37,4 +37,4 @@ std::string draw_terminal(const LossCurve& curve, const TerminalOptions& options
 /// As a picture that follows the reader's theme, light or dark.
 std::string draw_svg(const LossCurve& curve, std::string_view title, std::string_view subtitle);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -31,4 +31,4 @@ std::string progress_text(const Progress& progress);
 /// "48 s", "12:03", "3:20:00".
 std::string clock_text(double seconds);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

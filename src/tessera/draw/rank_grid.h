@@ -49,4 +49,4 @@ std::string draw_terminal(const RankGrid& grid, const TerminalOptions& options);
 /// The panels as a picture; each cell shows a rank, its colour the group.
 std::string draw_svg(const RankGrid& grid, std::string_view title, std::string_view subtitle);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

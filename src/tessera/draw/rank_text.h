@@ -11,4 +11,4 @@ namespace tessera TSR_API {
 /// four items are shortened unless the whole fits into `room` characters.
 std::string short_list(const RankGroup& ranks, size_t room = 0);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -51,4 +51,4 @@ std::string page_json(const ReportPage& page);
 /// values of that step in all of them.
 std::string draw_page(const ReportPage& page);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -95,4 +95,4 @@ bool has_overlaps(std::span<const Timeline> timelines);
 /// "27.3 %".
 std::string percent(double share);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

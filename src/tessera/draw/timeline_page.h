@@ -17,4 +17,4 @@ std::string draw_page(std::span<const Timeline> timelines, std::string_view titl
 /// What the page is told, as JSON.
 std::string page_json(std::span<const Timeline> timelines, std::string_view subtitle);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -14,4 +14,4 @@ namespace tessera TSR_API {
 std::string draw_svg(std::span<const Timeline> timelines, std::string_view title,
                      std::string_view subtitle);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -19,4 +19,4 @@ std::string heading(const Timeline& timeline, const TerminalOptions& options);
 /// Whether such a picture says anything: a line has room for its blocks, a screen for its ranks.
 bool fits_terminal(std::span<const Timeline> timelines, const TerminalOptions& options);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

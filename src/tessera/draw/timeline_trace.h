@@ -12,4 +12,4 @@ namespace tessera TSR_API {
 /// that need its result, live activations as counters. A unit of time is shown as a millisecond.
 void write_timeline_trace(std::span<const Timeline> timelines, std::ostream& out);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -71,4 +71,4 @@ struct TimeRange {
 /// sorted by their begin.
 std::vector<size_t> assign_rows(std::span<const TimeRange> ranges);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

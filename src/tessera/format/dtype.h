@@ -43,4 +43,4 @@ int64_t bits_of(DType dtype);
 /// elements that share bytes do not fill the last one.
 std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -80,4 +80,4 @@ void check_one_run(std::span<const FlightDump> dumps, std::span<const std::strin
 /// `dumps` are of one run, in any order, at most one of each rank.
 FlightAnalysis analyse_flight(std::span<const FlightDump> dumps);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -13,4 +13,4 @@ namespace tessera TSR_API {
 /// be equal.
 std::vector<FlightDifference> differences_in(std::span<const FlightMeeting> meetings);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

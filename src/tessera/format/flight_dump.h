@@ -108,4 +108,4 @@ inline constexpr size_t kLargestFlightDump = size_t{64} << 20;
 /// no input, however hostile, does worse.
 FlightDump parse_flight_dump(std::string_view text, std::string_view origin);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -53,4 +53,4 @@ struct FlightMeeting {
 /// members, follow each other by number.
 std::vector<FlightMeeting> flight_meetings(std::span<const FlightDump> dumps);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -53,4 +53,4 @@ LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 /// "float32".
 std::string to_json(const LlamaConfig& config, std::string_view dtype);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

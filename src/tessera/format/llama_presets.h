@@ -16,4 +16,4 @@ LlamaConfig llama_preset(std::string_view name);
 /// Every name that llama_preset takes.
 std::vector<std::string> llama_preset_names();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -16,4 +16,4 @@ int64_t parameter_count(const LlamaConfig& config);
 /// half of it, as is usual; norms, activations and the look-up of embeddings do not count.
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -32,4 +32,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -34,4 +34,4 @@ class NewFile {
   Descriptor file_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

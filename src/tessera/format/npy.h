@@ -25,4 +25,4 @@ struct NpyHeader {
 /// than its array.
 NpyHeader parse_npy(std::span<const std::byte> file, std::string_view origin);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -65,4 +65,4 @@ RecordedStep join_records(std::vector<PipelineRecord> records);
 std::vector<int64_t> recorded_steps(const std::filesystem::path& run);
 RecordedStep read_recorded_step(const std::filesystem::path& run, int64_t step);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

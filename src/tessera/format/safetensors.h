@@ -101,4 +101,4 @@ class SafetensorsWriter {
   std::unique_ptr<Output> output_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

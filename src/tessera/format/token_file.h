@@ -32,4 +32,4 @@ class TokenFile {
   int64_t size_ = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

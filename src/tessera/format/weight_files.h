@@ -62,4 +62,4 @@ void write_weight_files(const std::string& folder, const std::vector<TensorSpec>
                         int64_t shard_bytes,
                         const std::function<void(const TensorSpec&, SafetensorsWriter&)>& write);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -21,4 +21,4 @@ using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 AddressList resolve(const std::string& host, int64_t port, int socket_type,
                     std::string_view advice);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -57,4 +57,4 @@ class Connection {
   bool finished_ = false;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -79,4 +79,4 @@ class Coordinator {
   Verdict verdict_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

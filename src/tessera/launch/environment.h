@@ -18,4 +18,4 @@ GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start, 
 /// What TORCHELASTIC_ERROR_FILE names.
 std::string error_file_of(const std::string& folder, GlobalRank rank);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -36,4 +36,4 @@ class EventLoop {
   uint64_t next_number_ = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -55,4 +55,4 @@ struct ErrorReport {
 /// Reads torchrun's two forms; nothing where there is no such file or it is something else.
 std::optional<ErrorReport> read_error_file(const std::string& path);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

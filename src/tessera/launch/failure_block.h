@@ -32,4 +32,4 @@ struct FailureBlock {
   std::string to_string(int64_t width, ColorMode color) const;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

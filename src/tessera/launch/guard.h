@@ -29,4 +29,4 @@ class Guard {
   pid_t pid_ = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -13,4 +13,4 @@ namespace tessera TSR_API {
 /// It takes over the process: signals, children, stdout and stderr. One thread only.
 int launch(const LaunchOptions& options);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -95,4 +95,4 @@ class MemberLink : public NodeLink {
 /// The coordinator's where this host has the endpoint's address and nobody listens there yet.
 std::unique_ptr<NodeLink> make_link(const LaunchOptions& options, EventLoop& loop);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -62,4 +62,4 @@ class LocalJob {
   std::optional<Clock::time_point> gone_at_;  // No process is left.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

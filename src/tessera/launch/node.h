@@ -71,4 +71,4 @@ class Node {
   std::optional<int> exit_code_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

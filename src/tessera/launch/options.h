@@ -58,4 +58,4 @@ Endpoint parse_endpoint(std::string_view text);
 /// "5" or "0.5", in seconds; `flag` is named where it is neither.
 std::chrono::milliseconds parse_seconds(std::string_view flag, std::string_view text);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

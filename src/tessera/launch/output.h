@@ -74,4 +74,4 @@ class Sink {
   bool broken_ = false;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -48,4 +48,4 @@ class Process {
 /// Where execvp would find the program; nothing, and errno is ENOENT or EACCES, where it would not.
 std::optional<std::string> find_program(const std::string& name);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

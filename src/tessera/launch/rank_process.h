@@ -108,4 +108,4 @@ class RankProcess {
   std::optional<ErrorReport> report_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -108,4 +108,4 @@ std::string encode(const Message& message);
 /// A line without its '\n'; CommError for anything that encode does not write.
 Message decode(std::string_view line);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

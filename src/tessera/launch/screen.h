@@ -32,4 +32,4 @@ class Screen {
   std::unique_ptr<Sink> err_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

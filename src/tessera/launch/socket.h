@@ -33,4 +33,4 @@ class PortReservation {
 
 std::string host_name();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -38,4 +38,4 @@ class StoreAddress {
   int64_t port_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

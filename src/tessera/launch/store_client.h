@@ -32,4 +32,4 @@ class StoreClient {
   std::string received_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

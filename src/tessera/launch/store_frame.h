@@ -46,4 +46,4 @@ std::string to_bytes(const StoreFrame& frame);
 /// a frame, and for one longer than `longest`.
 std::optional<StoreFrame> take_frame(std::string& buffer, size_t longest = kLongestStoreFrame);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

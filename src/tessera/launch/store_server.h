@@ -87,4 +87,4 @@ class StoreServer {
   std::thread thread_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

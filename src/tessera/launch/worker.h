@@ -21,4 +21,4 @@ void report_error(std::string_view message) noexcept;
 /// as it would have. Once is enough.
 void report_uncaught();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -11,4 +11,4 @@ namespace tessera TSR_API {
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -13,4 +13,4 @@ at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options);
 /// Whether it has elements but no memory.
 bool is_hollow(const at::Tensor& tensor);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -12,4 +12,4 @@ namespace tessera TSR_API {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const WeightGradients* deferred = nullptr);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -9,4 +9,4 @@ namespace tessera TSR_API {
 /// Each vector of the last dimension over the root of its mean square, times `weight`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

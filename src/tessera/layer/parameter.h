@@ -26,4 +26,4 @@ inline at::Tensor own_values(const NamedParameter& parameter) {
   return parameter.tensor;
 }
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

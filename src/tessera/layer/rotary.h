@@ -29,4 +29,4 @@ RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positio
 /// element i + pairs, as in Hugging Face's weights.
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

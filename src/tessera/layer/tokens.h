@@ -20,4 +20,4 @@ at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight);
 /// are checked as tokens are.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

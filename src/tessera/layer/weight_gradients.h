@@ -34,4 +34,4 @@ class WeightGradients {
   std::shared_ptr<Queue> queue_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -154,4 +154,4 @@ class DeviceMesh {
 DeviceMesh init_device_mesh(const WorldHandle& world, c10::IntArrayRef shape,
                             const AxisNames& names, const AxisOptions& options = {});
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

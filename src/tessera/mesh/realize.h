@@ -35,4 +35,4 @@ class RealizedPlan {
 /// ConfigError.
 RealizedPlan realize(const Plan& plan, const WorldHandle& world);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

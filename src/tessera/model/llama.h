@@ -104,4 +104,4 @@ class Llama {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -13,4 +13,4 @@ LlamaConfig read_llama_config(const std::string& folder);
 /// The Llama of a Hugging Face folder, with its weights.
 Llama load_llama(const std::string& folder, const LlamaOptions& options = {});
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -32,4 +32,4 @@ void write_tensors(const NamedParameters& parameters, const std::string& folder,
 /// The dtype's name in config.json, e.g. "bfloat16".
 std::string config_name(at::ScalarType dtype);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -31,4 +31,4 @@ class AdamW final : public Optimizer {
   std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each a weight.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -22,4 +22,4 @@ void clip_grads_(const NamedParameters& parameters, double norm, double max_norm
 /// Both: the norm before the gradients were scaled.
 double clip_grad_norm_(const NamedParameters& parameters, double max_norm);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

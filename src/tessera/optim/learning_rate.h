@@ -50,4 +50,4 @@ void check_learning_rate(double rate);
 /// `peak`, more steps of warm-up and decay than the run has, members that the kind does not use.
 void check(const LearningRate& rate);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

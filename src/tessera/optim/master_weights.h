@@ -52,4 +52,4 @@ class MasterWeights {
   std::vector<at::Tensor> weights_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

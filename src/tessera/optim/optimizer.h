@@ -48,4 +48,4 @@ class Optimizer {
   virtual std::vector<OptimizerState> state() const = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -28,4 +28,4 @@ class Sgd final : public Optimizer {
   std::vector<at::Tensor> momenta_;  // One a weight; none without momentum.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

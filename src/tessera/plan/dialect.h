@@ -105,4 +105,4 @@ const Dialect& find_dialect(std::string_view name);
 /// The plan of these flags. A flag of another dialect is refused with the one to use instead.
 DialectPlan plan_in(const Dialect& dialect, const DialectQuery& query);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -94,4 +94,4 @@ class GroupFamily {
   int64_t groups_per_line_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -80,4 +80,4 @@ std::vector<GroupSpec> hierarchical_specs(const Layout& layout, const AxisNames&
 std::vector<GroupSpec> hybrid_specs(const Layout& layout, const AxisNames& axes,
                                     const NcclOptions& options = {});
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

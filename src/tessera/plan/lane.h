@@ -10,4 +10,4 @@ enum class Lane { kCompute, kGather, kReduce, kP2p, kControl };
 
 const char* to_string(Lane lane);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -47,4 +47,4 @@ struct MegatronConfig {
 /// turns into wrong groups raises ConfigError.
 Plan megatron_plan(int64_t world, const MegatronConfig& config);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -44,4 +44,4 @@ void set_nccl_option(NcclOptions& options, std::string_view key, const std::stri
 /// Gives these kinds of groups streams of high priority, whatever the file says.
 void set_high_priority(NcclConfig& config, std::span<const std::string> sections);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -67,7 +67,7 @@ struct MeshOptions {
   std::optional<std::vector<int64_t>> ranks = std::nullopt;
 };
 
-}  // namespace nemo TSR_API
+}  // namespace nemo
 }  // namespace tessera
 
 namespace tessera TSR_API {
@@ -88,4 +88,4 @@ Plan nemo_plan(int64_t world, const nemo::DistributedConfig& config,
 Plan nemo_moe_plan(int64_t world, int64_t pp_size, int64_t ep_shard_size, int64_t ep_size,
                    const std::string& backend);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -122,5 +122,5 @@ std::string to_json(const DistributedConfig& config);
 /// fields and wrong values raise ConfigError.
 DistributedConfig config_from_json(std::string_view json);
 
-}  // namespace nemo TSR_API
+}  // namespace nemo
 }  // namespace tessera

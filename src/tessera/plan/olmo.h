@@ -18,4 +18,4 @@ namespace tessera TSR_API {
 /// ConfigError. `num_nodes` is asked for by HSDP alone, where it sets neither of its degrees.
 Plan olmo_plan(int64_t world, const olmo::WorldMeshConfig& config, int64_t num_nodes = 1);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

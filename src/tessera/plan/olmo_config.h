@@ -151,5 +151,5 @@ struct WorldMeshConfig {
   friend bool operator==(const WorldMeshConfig&, const WorldMeshConfig&) = default;
 };
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

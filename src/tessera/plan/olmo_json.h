@@ -30,5 +30,5 @@ void from_json(const nlohmann::json& json, PipelineParallelConfig& config);
 void from_json(const nlohmann::json& json, TransformerPipelineParallelConfig& config);
 void from_json(const nlohmann::json& json, WorldMeshConfig& config);
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

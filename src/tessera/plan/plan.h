@@ -104,4 +104,4 @@ class Plan {
   std::vector<Step> steps_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -33,4 +33,4 @@ const char* rhythm(Role role);
 inline constexpr std::array kLayoutRoles{Role::kData, Role::kTensor, Role::kContext,
                                          Role::kPipeline, Role::kExpert};
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -18,4 +18,4 @@ std::vector<int64_t> even_split_points(int64_t num_layers, int64_t num_stages);
 /// embedding alone (point 0), the last the head alone (point num_layers).
 void check_split_points(std::span<const int64_t> points, int64_t num_layers);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -85,4 +85,4 @@ PerLink groups_per_link(const GroupFamily& groups, const Machine& machine);
 /// The bytes that all ranks together send over each kind of link in a step, for one kind of group.
 PerLink bytes_per_link(const GroupFamily& groups, const Traffic& traffic, const Machine& machine);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

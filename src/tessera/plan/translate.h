@@ -36,4 +36,4 @@ struct Translation {
 /// ConfigError for worlds of more than 65,536 ranks: every group is looked at.
 Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_per_node = 8);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

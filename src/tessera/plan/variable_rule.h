@@ -27,4 +27,4 @@ struct VariableRule {
 /// ConfigError where a variable has a value that a rule refuses. Changes nothing.
 void check_variables(std::span<const VariableRule> rules, const Environment& environment);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -123,4 +123,4 @@ std::ostream& operator<<(std::ostream& out, const Action& action);
 /// not.
 Action parse_action(std::string_view text);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

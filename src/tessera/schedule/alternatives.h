@@ -25,4 +25,4 @@ struct Alternative {
 std::vector<Alternative> alternatives(const Schedule& present, const Costs& costs,
                                       std::optional<int64_t> memory_limit = std::nullopt);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -36,4 +36,4 @@ Schedule read_schedule(const std::string& path);
 /// ConfigError where the table would have more stages × microbatches than memory or patience allow.
 void check_table_size(const ScheduleShape& shape, bool searched);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -30,4 +30,4 @@ Schedule parse_schedule_csv(std::string_view text, std::string_view origin,
 /// table is not of the format.
 std::string to_csv(const Schedule& schedule, CsvFormat format);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

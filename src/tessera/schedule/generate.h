@@ -30,4 +30,4 @@ void check_config(const ScheduleConfig& config);
 /// does not come out even, and a batch smaller than their number gives fewer microbatches.
 std::vector<int64_t> microbatch_sizes(int64_t size, int64_t microbatches);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

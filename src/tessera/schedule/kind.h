@@ -55,4 +55,4 @@ StagePlacement placement_of(ScheduleKind kind);
 /// The rank of each stage. ConfigError where a V does not come out even.
 std::vector<int32_t> place_stages(StagePlacement placement, int64_t pp, int64_t num_stages);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

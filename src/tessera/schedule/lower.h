@@ -32,4 +32,4 @@ Schedule with_reduce_grad(const Schedule& compute);
 /// The compute table without idle slots, adjacent I and W of one microbatch folded into B.
 Schedule merge_backward(const Schedule& compute);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

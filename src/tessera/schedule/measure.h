@@ -20,4 +20,4 @@ Costs measure_costs(const Schedule& schedule, const Simulation& simulation);
 /// stages are joined their times add up, where one is cut its parts share.
 Costs recut(const Costs& costs, int64_t from_stages, int64_t to_stages);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

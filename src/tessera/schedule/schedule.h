@@ -90,4 +90,4 @@ class Schedule {
 /// The smallest shape that holds all tasks of the rows, one rank a row.
 ScheduleShape shape_of(std::span<const ScheduleRow> rows);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -51,4 +51,4 @@ SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,
 Schedule make_schedule(const ScheduleConfig& config, const Costs& costs,
                        std::optional<int64_t> memory_limit = std::nullopt);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

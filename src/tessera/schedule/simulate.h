@@ -75,4 +75,4 @@ struct LiveActivations {
 std::vector<LiveActivations> live_activations(const Schedule& schedule,
                                               const Simulation& simulation, GroupRank rank);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

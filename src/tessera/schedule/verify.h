@@ -28,4 +28,4 @@ struct Verification {
 /// for a deadlock, the cycle: who waits in which action for whom.
 Verification verify(const Schedule& schedule);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

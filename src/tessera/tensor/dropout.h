@@ -27,4 +27,4 @@ at::Tensor dropout(const at::Tensor& x, std::span<const Box> pieces,
 /// The same for a sharded tensor, which must not be Partial. Local.
 DTensor dropout(const DTensor& x, const RandomKey& key, double p);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -95,4 +95,4 @@ Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const De
 Box get_local_shape_and_global_offset(const DTensor& dtensor,
                                       std::optional<GlobalRank> rank = std::nullopt);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -30,4 +30,4 @@ Placements checked_placements(std::span<const Placement> placements, int64_t num
 /// rank.
 Placements gradient_placements(std::span<const Placement> placements);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -39,4 +39,4 @@ void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey&
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
 void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -54,4 +54,4 @@ std::vector<RedistributeStep> redistribute_plan(std::span<const int64_t> shape,
                                                 std::span<const Placement> from,
                                                 std::span<const Placement> to);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

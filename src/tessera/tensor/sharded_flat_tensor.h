@@ -127,4 +127,4 @@ class ShardedFlatParameter : public ShardedFlatTensor {
   explicit ShardedFlatParameter(const ShardedFlatTensor& tensor);
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -45,4 +45,4 @@ class ShardingSpec {
   std::vector<int64_t> numels_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -60,4 +60,4 @@ class Axis {
   std::vector<Extent> extents_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

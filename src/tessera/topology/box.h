@@ -67,4 +67,4 @@ std::vector<Box> local_boxes(std::span<const int64_t> global_shape,
                              std::span<const int64_t> coordinate,
                              std::span<const Placement> placements);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

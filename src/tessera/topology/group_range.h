@@ -61,4 +61,4 @@ class GroupRange {
   std::shared_ptr<const RankTable> table_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

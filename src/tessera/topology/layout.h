@@ -122,4 +122,4 @@ class Layout {
   std::shared_ptr<const RankTable> table_;  // Null: a position is its rank. Shared by sub-layouts.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

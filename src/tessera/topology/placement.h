@@ -57,4 +57,4 @@ std::ostream& operator<<(std::ostream& out, const Kind& placement) {
   return out << to_string(Placement(placement));
 }
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

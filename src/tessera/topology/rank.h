@@ -38,4 +38,4 @@ RankGroup to_ranks(const std::vector<int64_t>& values);
 /// Global ranks as plain integers, for code that counts with them.
 std::vector<int64_t> to_integers(const RankGroup& ranks);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -49,4 +49,4 @@ AxisNames axes_of_token(const Layout& layout, std::string_view token);
 std::vector<RankGroup> generate_masked_orthogonal_rank_groups(
     int64_t world_size, std::span<const int64_t> parallel_size, const std::vector<bool>& mask);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

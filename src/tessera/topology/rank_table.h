@@ -31,4 +31,4 @@ class RankTable {
 /// table renames them.
 RankGroup positions_along(int64_t first, std::span<const Extent> extents);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -17,4 +17,4 @@ namespace tessera TSR_API {
 void for_each_run(std::span<const int64_t> global_shape, std::span<const Box> pieces,
                   const std::function<void(Span)>& visit);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -16,4 +16,4 @@ struct BatchTensors {
 /// Takes the rows' memory; copies to other devices.
 BatchTensors to_tensors(BatchRows rows, at::Device device = at::kCPU);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -55,4 +55,4 @@ class Batches {
   Mixture mixture_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -58,4 +58,4 @@ void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& con
 /// As TOML writes it: "a", 1.0, [1.0, 2.0].
 std::string to_toml(const ConfigValue& value);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

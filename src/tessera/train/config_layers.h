@@ -38,4 +38,4 @@ std::vector<ConfigAssignment> read_config_file(const std::string& path);
 /// other processes has to tell them which.
 TrainConfig resolve(const ConfigLayers& layers);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

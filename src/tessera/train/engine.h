@@ -40,4 +40,4 @@ class Engine {
   virtual NamedParameters parameters() const = 0;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

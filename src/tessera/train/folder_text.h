@@ -22,4 +22,4 @@ struct FolderText {
 /// cannot be read, where there is none, and where they are more than 4 GiB.
 FolderText read_folder_text(const std::string& folder);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

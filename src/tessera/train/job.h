@@ -36,4 +36,4 @@ void check_job(const TrainConfig& config);
 /// steps done. The validation is the job's own.
 int64_t train(TrainJob& job, TrainerHooks hooks);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

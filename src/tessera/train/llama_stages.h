@@ -57,4 +57,4 @@ class TiedHead {
 void save_llama_stages(const LlamaStages& stages, const TiedHead& tied, const DeviceMesh& mesh,
                        const std::string& folder);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -48,4 +48,4 @@ class MetricsFile {
 /// DataError with the line's number for anything else.
 std::vector<StepMetrics> read_metrics(const std::string& path);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

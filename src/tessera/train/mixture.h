@@ -32,4 +32,4 @@ class Mixture {
   std::vector<Level> levels_;  // One for each source but the last, which takes the rest.
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -66,4 +66,4 @@ class ParallelEngine : public Engine {
   Recorder recorder_ = {};
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -24,4 +24,4 @@ std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 /// measured; none where no step was recorded.
 std::vector<ReportPicture> pipeline_pictures(const std::string& run);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

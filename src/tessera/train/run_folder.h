@@ -40,4 +40,4 @@ class RunFolder {
   std::string path_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

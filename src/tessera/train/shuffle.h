@@ -17,4 +17,4 @@ struct ShuffleKey {
 /// index of any epoch costs the same. docs/data.md defines it to the bit.
 int64_t shuffled(int64_t index, int64_t size, const ShuffleKey& key);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -35,4 +35,4 @@ class SingleEngine : public Engine {
   SingleEngineOptions options_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -66,4 +66,4 @@ struct TokenData::Split {
   TokenData validation;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

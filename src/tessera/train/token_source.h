@@ -59,4 +59,4 @@ class TokenSource {
   Tokens tokens_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -107,4 +107,4 @@ void check_supported(const TrainConfig& config);
 /// A TOML file with every key and what it is for; read again it gives the same config.
 std::string to_toml(const TrainConfig& config);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

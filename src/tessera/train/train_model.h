@@ -33,4 +33,4 @@ TrainModel make_single_model(const TrainConfig& config);
 /// **Collective.** On the world's ranks.
 TrainModel make_parallel_model(const TrainConfig& config, const WorldHandle& world);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -36,4 +36,4 @@ int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batc
 /// The mean loss over the first `count` batches, without gradients.
 double mean_loss(Engine& engine, const Batches& batches, int64_t count);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

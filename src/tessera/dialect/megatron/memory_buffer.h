@@ -38,5 +38,5 @@ class GlobalSymmetricMemoryBuffer {
                                              at::ScalarType dtype) const;
 };
 
-}  // namespace megatron TSR_API
+}  // namespace megatron
 }  // namespace tessera

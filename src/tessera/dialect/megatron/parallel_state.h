@@ -216,5 +216,5 @@ std::optional<NcclOptions> get_nccl_options(const std::string& pg_name,
 void overwrite_nccl_comm_cfgs(NcclConfig& nccl_comm_cfgs, const std::string& pg_name,
                               const std::pair<std::string, std::string>& key_value_pair);
 
-}  // namespace megatron TSR_API
+}  // namespace megatron
 }  // namespace tessera

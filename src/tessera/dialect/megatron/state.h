@@ -242,5 +242,5 @@ class ParallelState {
   std::unique_ptr<GlobalSymmetricMemoryBuffer> symmetric_buffer_;
 };
 
-}  // namespace megatron TSR_API
+}  // namespace megatron
 }  // namespace tessera

@@ -60,5 +60,5 @@ DeviceMesh get_fsdp_dp_mesh(const DeviceMesh& device_mesh,
 DeviceMesh create_ring_ulysses_mesh(const DeviceMesh& device_mesh, int64_t ring_degree,
                                     int64_t ulysses_degree);
 
-}  // namespace nemo TSR_API
+}  // namespace nemo
 }  // namespace tessera

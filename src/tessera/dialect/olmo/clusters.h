@@ -15,5 +15,5 @@ namespace olmo TSR_API {
 std::vector<std::pair<std::string, std::string>> cluster_variables(
     std::chrono::milliseconds timeout);
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

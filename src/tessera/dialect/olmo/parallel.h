@@ -126,5 +126,5 @@ class PipelineSchedule {
   std::optional<Pipeline> pipeline_;
 };
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

@@ -65,5 +65,5 @@ Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const De
                                           std::optional<int64_t> rank);
 Box get_local_shape_and_global_offset(const DTensor& dtensor, std::optional<int64_t> rank);
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

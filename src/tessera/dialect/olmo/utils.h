@@ -171,5 +171,5 @@ auto do_n_at_a_time(Function&& f, const TurnOptions& options = {}) {
   }
 }
 
-}  // namespace olmo TSR_API
+}  // namespace olmo
 }  // namespace tessera

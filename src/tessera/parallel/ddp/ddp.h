@@ -106,4 +106,4 @@ class Ddp {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -17,4 +17,4 @@ Stage module_stage(int64_t index, Module module) {
           }};
 }
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

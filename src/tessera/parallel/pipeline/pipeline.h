@@ -96,4 +96,4 @@ class Pipeline {
   std::unique_ptr<pipeline::detail::PipelineCore> core_;
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -58,4 +58,4 @@ struct Stage {
   StageHooks hooks = {};
 };
 
-}  // namespace tessera TSR_API
+}  // namespace tessera
