@@ -1,12 +1,33 @@
 #include "tessera/comm/groups.h"
 
-#include "tessera/base/error.h"
+#include <algorithm>
+
+#include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/internal/state.h"
+#include "tessera/comm/objects.h"
 
 namespace tessera {
 
 using namespace comm::detail;
+
+namespace {
+
+bool is_alone(const Group& group) {
+  return group.size() == 1 || group.backend() == Backend::kFake;
+}
+
+std::string first_difference(const std::vector<std::string>& mine,
+                             const std::vector<std::string>& wanted) {
+  for (size_t i = 0; i < std::max(mine.size(), wanted.size()); ++i) {
+    const std::string here = i < mine.size() ? mine[i] : "nothing";
+    const std::string there = i < wanted.size() ? wanted[i] : "nothing";
+    if (here != there) return concat("has ", here, " where rank 0 of the group has ", there);
+  }
+  return "";
+}
+
+}  // namespace
 
 Group on_lane(const Group& group, Lane lane) {
   const GroupState& state = group.state();
@@ -19,7 +40,7 @@ Group on_lane(const Group& group, Lane lane) {
 }
 
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {
-  if (group.size() == 1 || group.backend() == Backend::kFake) return check();
+  if (is_alone(group)) return check();
   std::exception_ptr error;
   try {
     check();
@@ -32,6 +53,26 @@ void check_together(const Group& group, std::string_view what, const std::functi
     if (!error) throw;
   }
   if (error) std::rethrow_exception(error);
+}
+
+void throw_together(const Group& group, std::string_view what, const std::string& complaint) {
+  constexpr size_t kMostTold = 3;
+  const std::vector<std::string> complaints =
+      is_alone(group) ? std::vector{complaint} : all_gather_object(complaint, group);
+  std::vector<std::string> told;
+  size_t count = 0;
+  for (size_t i = 0; i < complaints.size(); ++i) {
+    if (complaints[i].empty()) continue;
+    if (++count <= kMostTold) told.push_back(concat("rank ", group.ranks()[i], " ", complaints[i]));
+  }
+  if (count > kMostTold) told.push_back(concat("so do ", count - kMostTold, " more ranks"));
+  TSR_CHECK(count == 0, what, " of group ", group.name(), ": ", join(told, "; "));
+}
+
+void check_same(const Group& group, std::string_view what, const std::vector<std::string>& lines) {
+  if (is_alone(group)) return;
+  throw_together(group, what,
+                 first_difference(lines, broadcast_object(lines, GroupRank{0}, group)));
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "tessera/parallel/ddp/ddp.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -8,14 +9,19 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
+#include <unordered_set>
+#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
+#include "tessera/parallel/ddp/internal/backward_passes.h"
 #include "tessera/parallel/ddp/internal/bucket.h"
 #include "tessera/parallel/ddp/internal/same_model.h"
 
@@ -30,14 +36,43 @@ namespace autograd = torch::autograd;
 constexpr int kNoPass = -1;  // The engine's number outside of a backward pass.
 
 // A tensor that is listed under several names is reduced once.
-NamedParameters trained_once(const NamedParameters& parameters) {
-  NamedParameters trained;
+std::vector<TrainedParameter> trained_once(const NamedParameters& parameters) {
+  std::vector<TrainedParameter> trained;
   std::set<const at::TensorImpl*> known;
-  for (const NamedParameter& parameter : parameters) {
-    const bool is_new = known.insert(parameter.tensor.unsafeGetTensorImpl()).second;
-    if (is_new && parameter.tensor.requires_grad()) trained.push_back(parameter);
+  for (const auto& [name, tensor] : parameters) {
+    const bool is_new = known.insert(tensor.unsafeGetTensorImpl()).second;
+    if (is_new && tensor.requires_grad()) trained.push_back({name, tensor, tensor.detach()});
   }
   return trained;
+}
+
+using Identities = std::unordered_set<const at::TensorImpl*>;
+
+Identities identities_of(const Leaves& leaves) {
+  Identities known;
+  for (const at::Tensor& leaf : leaves) known.insert(leaf.unsafeGetTensorImpl());
+  return known;
+}
+
+// Whether `leaf` can be what `parameter` was replaced by: it is of the same kind, and not another
+// strategy's.
+bool can_replace(const at::Tensor& leaf, const TrainedParameter& parameter) {
+  const at::Tensor& original = parameter.original;
+  return leaf.sizes() == original.sizes() && leaf.scalar_type() == original.scalar_type() &&
+         leaf.device() == original.device() && !autograd::impl::post_acc_grad_hooks(leaf);
+}
+
+// "rank 1", "ranks 1, 3", "ranks 1, 3, 5 and 9 more".
+std::string text_of(const RankGroup& ranks) {
+  constexpr size_t kShown = 3;
+  const size_t shown = std::min(ranks.size(), kShown);
+  return concat(ranks.size() > 1 ? "ranks " : "rank ", join(std::span(ranks).first(shown), ", "),
+                shown < ranks.size() ? concat(" and ", ranks.size() - shown, " more") : "");
+}
+
+std::string fix_of(const Group& group) {
+  return concat("; catch the error on every rank of group ", group.name(),
+                ", call Ddp::recover() on all of them, and repeat the step");
 }
 
 struct GradientHook : autograd::PostAccumulateGradHook {
@@ -51,32 +86,55 @@ struct GradientHook : autograd::PostAccumulateGradHook {
 /// A reduction begins with the first gradient of a pass, or by start(); while it is open, buckets
 /// start in one order on all ranks, each when it is complete; the end of the pass starts what is
 /// left, and waits.
+///
+/// A rank whose pass fails still owes the others its part of a reduction. It sends it, marked as
+/// failed, at its next call: they get an error in the pass that they are in, and all ranks have
+/// done the same reductions.
 struct Ddp::State {
   State(const DdpTensors& tensors, const Group& given, const DdpOptions& options);
   State(const State&) = delete;
   ~State();
 
   bool is_alone() const { return group.size() == 1 || group.backend() == Backend::kFake; }
+  bool reduces() const { return !is_alone() && !trained.empty(); }
   at::ScalarType sum_dtype(size_t index) const;
 
   void on_gradient(size_t index);
   void on_end_of_pass();
   void watch_end_of_pass(const std::string& name);
+  void on_failed_pass(const Leaves& leaves, const std::string& error);
+
+  /// Throws StateError after a failed pass; the others are told first.
+  void check_usable();
+  void tell_failure();
+  void recover();
 
   std::vector<size_t> agreed_order() const;
   void build_buckets();
   void add_bucket(const std::vector<size_t>& members, at::ScalarType dtype);
-  void start_bucket() { buckets[num_started++].start(share, refusal, group); }
+  void start_bucket() { buckets[num_started++].start(report, group); }
   void start_rest();
-  void finish();
-  void check_outcome(const std::string& own_refusal) const;
+  bool all_started() const { return !buckets.empty() && num_started == buckets.size(); }
+  struct EndedPass {
+    int64_t number = 0;
+    std::string refusal = "";  // This rank's.
+  };
+  /// After it, every rank has done this reduction.
+  EndedPass wait_for_buckets();
+  void find_replaced();
+  void check_outcome(const EndedPass& ended);
+  void check_passes(int64_t own, const std::vector<int64_t>& codes);
+  [[noreturn]] void refuse(const EndedPass& ended) const;
 
-  const NamedParameters trained;
+  std::vector<TrainedParameter> trained;
   const NamedParameters buffers;
   const Group group;
   const DdpOptions options;
-  double share = 1;
+  RankReport report;
   int num_pauses = 0;
+  std::string failure;           // Why nothing is reduced until recover(); "" where all is well.
+  bool is_failure_told = false;  // Whether the other ranks know of it.
+  bool is_refused = false;       // The pass that ends now throws on all ranks alike.
 
   std::vector<DdpBucket> buckets;  // Made at the end of the first reduced pass.
   std::vector<size_t> bucket_of;   // By parameter.
@@ -85,8 +143,9 @@ struct Ddp::State {
   std::vector<size_t> arrived;  // Parameters in the order in which they became ready.
   std::vector<bool> is_ready;
   size_t num_started = 0;
-  std::string refusal;
   int watched_pass = kNoPass;
+
+  std::optional<FailedPassObserver> observer;  // Goes first.
 };
 
 Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOptions& options)
@@ -94,7 +153,7 @@ Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOption
       buffers(tensors.buffers),
       group(on_lane(given, Lane::kReduce)),
       options(options),
-      share(1.0 / static_cast<double>(given.size())),
+      report{.share = 1.0 / static_cast<double>(given.size())},
       is_ready(trained.size()) {
   if (is_alone()) return;
   check_same_model(tensors, options, group);
@@ -104,23 +163,26 @@ Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOption
     autograd::impl::set_post_acc_grad_hooks(
         trained[i].tensor, std::make_unique<GradientHook>([this, i] { on_gradient(i); }));
   }
+  observer.emplace(
+      [this](const Leaves& leaves, const std::string& error) { on_failed_pass(leaves, error); });
 }
 
 Ddp::State::~State() {
   if (is_alone()) return;
-  for (const NamedParameter& parameter : trained) {
+  for (const TrainedParameter& parameter : trained) {
     autograd::impl::set_post_acc_grad_hooks(parameter.tensor, nullptr);
   }
 }
 
 at::ScalarType Ddp::State::sum_dtype(size_t index) const {
-  return options.reduce_dtype.value_or(trained[index].tensor.scalar_type());
+  return options.reduce_dtype.value_or(trained[index].original.scalar_type());
 }
 
 void Ddp::State::on_gradient(size_t index) {
-  const auto& [name, tensor] = trained[index];
+  check_usable();
+  const std::string& name = trained[index].name;
   // The engine also tells of gradients that are not there, such as deferred ones.
-  if (!tensor.grad().defined()) return;
+  if (!trained[index].tensor.grad().defined()) return;
   DdpBucket* const bucket = buckets.empty() ? nullptr : &buckets[bucket_of[index]];
   if (bucket != nullptr && bucket->is_started()) {
     throw StateError(concat("parameter '", name,
@@ -135,7 +197,10 @@ void Ddp::State::on_gradient(size_t index) {
   if (bucket == nullptr) return;  // The first pass only shows the order.
   bucket->count_ready();
   const at::NoGradGuard no_grad;
-  while (num_started < buckets.size() && buckets[num_started].num_awaited() == 0) start_bucket();
+  // The last one waits for the end of the pass: what fails before it is complete nowhere.
+  while (num_started + 1 < buckets.size() && buckets[num_started].num_awaited() == 0) {
+    start_bucket();
+  }
 }
 
 void Ddp::State::watch_end_of_pass(const std::string& name) {
@@ -155,8 +220,70 @@ void Ddp::State::on_end_of_pass() {
   const bool is_nested = autograd::get_current_node() != nullptr;
   const bool is_complete = arrived.size() == trained.size();
   if (arrived.empty() || (is_nested && !is_complete)) return;
+  if (!is_complete) find_replaced();
   start_rest();
-  finish();
+  const EndedPass ended = wait_for_buckets();
+  is_refused = true;
+  check_outcome(ended);
+  is_refused = false;
+}
+
+void Ddp::State::on_failed_pass(const Leaves& leaves, const std::string& error) {
+  const bool all_know = std::exchange(is_refused, false) || !failure.empty();
+  const Identities reached = identities_of(leaves);
+  const auto is_reached = [&](const TrainedParameter& parameter) {
+    return reached.contains(parameter.tensor.unsafeGetTensorImpl());
+  };
+  if (all_know || std::ranges::none_of(trained, is_reached)) return;
+  failure = concat("backward pass ", report.pass.pass, " failed on this rank (", error, ")");
+  is_failure_told = false;
+}
+
+// A tensor that nobody knows got a gradient, and a parameter of the same kind got none.
+void Ddp::State::find_replaced() {
+  Identities known;
+  for (const TrainedParameter& parameter : trained) {
+    known.insert(parameter.tensor.unsafeGetTensorImpl());
+  }
+  for (const Leaves& leaves : leaves_of_passes_under_way()) {
+    Leaves unknown = leaves;
+    std::erase_if(unknown, [&](const auto& t) { return known.contains(t.unsafeGetTensorImpl()); });
+    const bool is_other_models = unknown.size() == leaves.size();
+    if (is_other_models || unknown.empty()) continue;
+    const Identities reached = identities_of(leaves);
+    for (TrainedParameter& parameter : trained) {
+      if (reached.contains(parameter.tensor.unsafeGetTensorImpl())) continue;
+      const auto can = [&](const at::Tensor& leaf) { return can_replace(leaf, parameter); };
+      if (std::ranges::any_of(unknown, can)) parameter.replaced = true;
+    }
+  }
+}
+
+void Ddp::State::check_usable() {
+  if (failure.empty()) return;
+  tell_failure();
+  throw StateError(concat(failure, fix_of(group)));
+}
+
+void Ddp::State::tell_failure() {
+  if (std::exchange(is_failure_told, true)) return;
+  // What start_reduce() has sent belongs to a reduction of its own, which the others have.
+  if (all_started()) (void)wait_for_buckets();
+  report.pass.failed = true;
+  start_rest();
+  (void)wait_for_buckets();
+}
+
+void Ddp::State::recover() {
+  if (!failure.empty()) tell_failure();
+  if (num_started > 0) {
+    throw StateError("a reduction is under way; call finish_reduce() before recover()");
+  }
+  const at::Tensor number = at::scalar_tensor(report.pass.pass, at::kLong).to(group.device());
+  report.pass = {.pass = all_reduce(number, group, ReduceOp::kMax).wait().item<int64_t>()};
+  failure.clear();
+  is_failure_told = false;
+  for (const TrainedParameter& parameter : trained) parameter.tensor.mutable_grad().reset();
 }
 
 // What arrived first on rank 0 is first everywhere; what did not, in reverse of the registration.
@@ -165,7 +292,7 @@ std::vector<size_t> Ddp::State::agreed_order() const {
   for (size_t i = trained.size(); i-- > 0;) {
     if (!is_ready[i]) order.push_back(static_cast<int64_t>(i));
   }
-  const auto device = trained[0].tensor.device();
+  const auto device = trained[0].original.device();
   const at::Tensor agreed =
       broadcast(at::tensor(order, at::kLong).to(device), GroupRank{0}, group).wait().cpu();
   const auto* const begin = agreed.const_data_ptr<int64_t>();
@@ -173,12 +300,12 @@ std::vector<size_t> Ddp::State::agreed_order() const {
 }
 
 void Ddp::State::add_bucket(const std::vector<size_t>& members, at::ScalarType dtype) {
-  NamedParameters parameters;
+  std::vector<const TrainedParameter*> parameters;
   for (const size_t index : members) {
     bucket_of[index] = buckets.size();
-    parameters.push_back(trained[index]);
+    parameters.push_back(&trained[index]);
   }
-  buckets.emplace_back(std::move(parameters), dtype);
+  buckets.emplace_back(std::move(parameters), dtype, group.size());
 }
 
 void Ddp::State::build_buckets() {
@@ -192,7 +319,7 @@ void Ddp::State::build_buckets() {
     const at::ScalarType dtype = sum_dtype(index);
     Open& bucket = open[dtype];
     bucket.members.push_back(index);
-    bucket.bytes += trained[index].tensor.numel() * static_cast<int64_t>(c10::elementSize(dtype));
+    bucket.bytes += trained[index].original.numel() * static_cast<int64_t>(c10::elementSize(dtype));
     if (bucket.bytes < options.bucket_bytes) continue;
     add_bucket(bucket.members, dtype);
     bucket = {};
@@ -208,24 +335,67 @@ void Ddp::State::start_rest() {
   while (num_started < buckets.size()) start_bucket();
 }
 
-void Ddp::State::finish() {
+Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
   const at::NoGradGuard no_grad;
-  for (DdpBucket& bucket : buckets) bucket.finish();
+  try {
+    for (DdpBucket& bucket : buckets) bucket.finish();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    is_failure_told = true;  // The group is lost: nobody can be told.
+    throw;
+  }
   arrived.clear();
   is_ready.assign(trained.size(), false);
   num_started = 0;
   watched_pass = kNoPass;
-  check_outcome(std::exchange(refusal, ""));
+  for (TrainedParameter& parameter : trained) parameter.replaced = false;
+  return {report.pass.pass++, std::exchange(report.refusal, "")};
 }
 
-void Ddp::State::check_outcome(const std::string& own_refusal) const {
-  const DdpBucket& last = buckets.back();
-  TSR_CHECK(own_refusal.empty(), own_refusal);
-  TSR_CHECK(last.num_refusals() == 0, "a gradient was refused on another rank of group ",
-            group.name(), "; its message says which");
-  const double sum = last.sum_of_shares();
-  TSR_CHECK(std::abs(sum - 1) <= last.slack(), "the shares of the ranks of group ", group.name(),
-            " add up to ", sum, ", not to 1; give each rank its rows over all rows");
+void Ddp::State::check_outcome(const EndedPass& ended) {
+  const DdpBucket::Outcome outcome = buckets.back().outcome();
+  check_passes(ended.number, outcome.pass_codes);
+  if (outcome.num_refusals > 0) refuse(ended);
+  const double sum = outcome.sum_of_shares;
+  TSR_CHECK(std::abs(sum - 1) <= buckets.back().slack(), "the shares of the ranks of group ",
+            group.name(), " add up to ", sum, ", not to 1; give each rank its rows over all rows");
+}
+
+void Ddp::State::check_passes(int64_t own, const std::vector<int64_t>& codes) {
+  RankGroup failed;
+  std::map<int64_t, RankGroup> ranks_in;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const PassReport said = from_code(codes[i], own);
+    if (said.failed) failed.push_back(group.ranks()[i]);
+    ranks_in[said.pass].push_back(group.ranks()[i]);
+  }
+  if (failed.empty() && ranks_in.size() == 1) return;
+  std::vector<std::string> passes;
+  for (const auto& [pass, ranks] : ranks_in) {
+    passes.push_back(concat(text_of(ranks), " in pass ", pass));
+  }
+  failure = failed.empty()
+                ? concat("the ranks of group ", group.name(),
+                         " are in different passes: ", join(passes, "; "),
+                         ". One of them has skipped or repeated a pass")
+                : concat("the gradients of backward pass ", own,
+                         " are not complete: a backward pass has failed on ", text_of(failed));
+  is_failure_told = true;
+  throw CommError(concat(failure, fix_of(group)));
+}
+
+void Ddp::State::refuse(const EndedPass& ended) const {
+  for (const DdpBucket& bucket : buckets) {
+    const TrainedParameter* const changed = bucket.first_changed();
+    if (changed == nullptr) continue;
+    throw StateError(concat("parameter '", changed->name, "' is another tensor in pass ",
+                            ended.number, ", on at least one rank of group ", group.name(),
+                            ", than when Ddp was constructed: its gradient is not reduced. ",
+                            "Construct Ddp again after parameters were replaced"));
+  }
+  TSR_CHECK(ended.refusal.empty(), ended.refusal);
+  throw ConfigError(concat("a gradient was refused on another rank of group ", group.name(),
+                           "; its message says which"));
 }
 
 Ddp::Ddp(const DdpTensors& tensors, const Group& group, const DdpOptions& options)
@@ -234,6 +404,11 @@ Ddp::Ddp(Ddp&&) noexcept = default;
 Ddp& Ddp::operator=(Ddp&&) noexcept = default;
 Ddp::~Ddp() = default;
 
+Ddp::State& Ddp::state() const {
+  if (!state_) throw StateError("this Ddp was moved from; use the one that it was moved to");
+  return *state_;
+}
+
 Ddp::NoSync::NoSync(std::shared_ptr<State> state) : state_(std::move(state)) {
   ++state_->num_pauses;
 }
@@ -241,15 +416,26 @@ Ddp::NoSync::~NoSync() {
   if (state_) --state_->num_pauses;
 }
 Ddp::NoSync Ddp::no_sync() const {
+  (void)state();
   return NoSync(state_);
 }
 
 void Ddp::set_share(double share) const {
   TSR_CHECK(0 <= share && share <= 1, "a share of ", share,
             " was given; it is this rank's rows over all rows, from 0 to 1");
-  TSR_CHECK(share == 1 || state_->group.size() > 1, "a share of ", share,
+  TSR_CHECK(share == 1 || group().size() > 1, "a share of ", share,
             " was given in a group of 1 rank, which has all rows; give 1");
-  state_->share = share;
+  state().report.share = share;
+}
+
+void Ddp::set_pass(int64_t number) const {
+  TSR_CHECK(number >= 0, "pass ", number, " was given; give the number of the step, from 0 up");
+  state().report.pass.pass = number;
+}
+
+void Ddp::recover() const {
+  if (!state().reduces()) return;
+  state().recover();
 }
 
 void Ddp::reduce() const {
@@ -258,35 +444,44 @@ void Ddp::reduce() const {
 }
 
 void Ddp::start_reduce() const {
-  if (state_->is_alone() || state_->trained.empty()) return;
-  if (!state_->buckets.empty() && state_->num_started == state_->buckets.size()) {
+  State& state = this->state();
+  if (!state.reduces()) return;
+  state.check_usable();
+  if (state.all_started()) {
     throw StateError("a reduction is under way; call finish_reduce() before the next begins");
   }
-  state_->start_rest();
+  state.start_rest();
 }
 
 void Ddp::finish_reduce() const {
-  if (state_->is_alone() || state_->trained.empty()) return;
-  if (state_->buckets.empty() || state_->num_started < state_->buckets.size()) {
+  State& state = this->state();
+  if (!state.reduces()) return;
+  state.check_usable();
+  if (!state.all_started()) {
     throw StateError("no reduction is under way; call start_reduce() first");
   }
-  state_->finish();
+  state.check_outcome(state.wait_for_buckets());
 }
 
 void Ddp::broadcast_buffers() const {
+  State& state = this->state();
+  if (state.is_alone()) return;
+  state.check_usable();
   const at::NoGradGuard no_grad;
-  if (!state_->is_alone()) take_values_of_first(state_->buffers, state_->group);
+  take_values_of_first(state.buffers, state.group);
 }
 
 const Group& Ddp::group() const {
-  return state_->group;
+  return state().group;
 }
 
 std::vector<std::vector<std::string>> Ddp::buckets() const {
   std::vector<std::vector<std::string>> names;
-  for (const DdpBucket& bucket : state_->buckets) {
+  for (const DdpBucket& bucket : state().buckets) {
     names.emplace_back();
-    for (const auto& [name, tensor] : bucket.parameters()) names.back().push_back(name);
+    for (const TrainedParameter* parameter : bucket.parameters()) {
+      names.back().push_back(parameter->name);
+    }
   }
   return names;
 }

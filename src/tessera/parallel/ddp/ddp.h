@@ -55,6 +55,16 @@ DdpTensors ddp_tensors(const Module& module) {
 /// Every reduction is **collective**: all ranks of the group do the same passes in the same order.
 /// For one backward pass at a time, and not for one that is itself to be differentiated. In a group
 /// of one rank, and in a fake world, nothing is done.
+///
+/// Passes are numbered from 1, and the numbers travel with the gradients. After a backward pass
+/// that throws on one rank, every rank gets an error: that one StateError at its next call, the
+/// others CommError in the pass that they are in. All of them refuse further passes until
+/// recover().
+///
+/// Thread rules: one thread at a time may call backward() on the model, or anything here. Autograd
+/// calls the hooks on the thread that called backward(), or for CUDA on its own thread of that
+/// device; reductions are started and waited for there. Different Ddp objects may be used from
+/// different threads.
 class Ddp {
   struct State;
 
@@ -93,6 +103,15 @@ class Ddp {
   void start_reduce() const;
   void finish_reduce() const;
 
+  /// Local. The number of the next pass; those after it count on from there. Give the number of the
+  /// step before each backward(), and ranks that are in different steps, because one of them has
+  /// skipped one, all get CommError instead of gradients of different steps.
+  void set_pass(int64_t number) const;
+  /// **Collective.** After a failed pass: all ranks call it, each when it has caught its error, and
+  /// go on together with the next pass. Drops the gradients, of which some are not complete.
+  /// StateError between start_reduce() and finish_reduce().
+  void recover() const;
+
   /// **Collective.** Takes rank 0's buffers: for before a forward pass.
   void broadcast_buffers() const;
 
@@ -103,6 +122,7 @@ class Ddp {
   std::vector<std::vector<std::string>> buckets() const;
 
  private:
+  State& state() const;  // StateError once it was moved from.
   std::shared_ptr<State> state_;
 };
 

@@ -5,15 +5,20 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 
 namespace tessera::ddp::detail {
 namespace {
 
-int64_t numel_of(const NamedParameters& parameters) {
+// The numbers behind those of the parameters.
+enum Tail : size_t { kShare, kRefusals, kPassCodesBegin };
+
+int64_t numel_of(const std::vector<const TrainedParameter*>& parameters) {
   int64_t numel = 0;
-  for (const NamedParameter& parameter : parameters) numel += parameter.tensor.numel();
+  for (const TrainedParameter* parameter : parameters) numel += parameter->original.numel();
   return numel;
 }
 
@@ -28,28 +33,36 @@ at::Tensor view_of(const at::Tensor& flat, int64_t begin, const at::Tensor& para
 
 }  // namespace
 
-DdpBucket::DdpBucket(NamedParameters parameters, at::ScalarType dtype)
-    : parameters_(std::move(parameters)), num_awaited_(parameters_.size()) {
+bool TrainedParameter::is_changed() const {
+  return replaced || tensor.sizes() != original.sizes() ||
+         tensor.scalar_type() != original.scalar_type() || tensor.device() != original.device();
+}
+
+DdpBucket::DdpBucket(std::vector<const TrainedParameter*> parameters, at::ScalarType dtype,
+                     int64_t num_ranks)
+    : parameters_(std::move(parameters)), num_ranks_(num_ranks), num_awaited_(parameters_.size()) {
   const int64_t numel = numel_of(parameters_);
-  const auto num_flags = static_cast<int64_t>(parameters_.size());
-  flat_ = at::empty({numel + num_flags + kTailSize}, parameters_[0].tensor.options().dtype(dtype));
-  tail_ = flat_.narrow(0, numel, num_flags + kTailSize);
+  const int64_t num_numbers =
+      static_cast<int64_t>(parameters_.size() + kPassCodesBegin) + num_ranks;
+  flat_ = at::empty({numel + num_numbers}, parameters_[0]->original.options().dtype(dtype));
+  tail_ = flat_.narrow(0, numel, num_numbers);
   int64_t begin = 0;
-  for (const NamedParameter& parameter : parameters_) {
-    views_.push_back(view_of(flat_, begin, parameter.tensor));
-    begin += parameter.tensor.numel();
+  for (const TrainedParameter* parameter : parameters_) {
+    views_.push_back(view_of(flat_, begin, parameter->original));
+    begin += parameter->original.numel();
   }
 }
 
 bool DdpBucket::has_views(size_t index) const {
-  return parameters_[index].tensor.scalar_type() == flat_.scalar_type();
+  return parameters_[index]->original.scalar_type() == flat_.scalar_type();
 }
 
 // Whether there was a gradient to take.
 bool DdpBucket::take(size_t index, double share) {
-  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  const TrainedParameter& parameter = *parameters_[index];
+  at::Tensor& gradient = parameter.tensor.mutable_grad();
   at::Tensor& view = views_[index];
-  if (!gradient.defined() || gradient.layout() != at::kStrided) {
+  if (!gradient.defined() || gradient.layout() != at::kStrided || parameter.is_changed()) {
     view.zero_();
     return false;
   }
@@ -62,31 +75,38 @@ bool DdpBucket::take(size_t index, double share) {
   return true;
 }
 
-void DdpBucket::start(double share, std::string& refusal, const Group& group) {
+void DdpBucket::start(RankReport& report, const Group& group) {
   std::vector<double> numbers;
   present_.clear();
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, tensor] = parameters_[i];
-    present_.push_back(take(i, share));
+    const TrainedParameter& parameter = *parameters_[i];
+    present_.push_back(take(i, report.share));
     numbers.push_back(present_.back() ? 1 : 0);
-    if (!present_.back() && tensor.grad().defined()) {
-      refusal = concat("the gradient of parameter '", name, "' is of layout ",
-                       tensor.grad().layout(), "; only dense gradients are reduced");
+    if (parameter.is_changed()) {
+      numbers.back() = -2.0 * static_cast<double>(num_ranks_);  // Less than what others can add.
+      report.refusal = concat("parameter '", parameter.name, "' was replaced");
+    } else if (!present_.back() && parameter.tensor.grad().defined()) {
+      report.refusal =
+          concat("the gradient of parameter '", parameter.name, "' is of layout ",
+                 parameter.tensor.grad().layout(), "; only dense gradients are reduced");
     }
   }
-  numbers.push_back(share);
-  numbers.push_back(refusal.empty() ? 0 : 1);
+  numbers.push_back(report.share);
+  numbers.push_back(report.refusal.empty() ? 0 : 1);
+  numbers.resize(numbers.size() + static_cast<size_t>(num_ranks_));
+  const auto own = parameters_.size() + kPassCodesBegin + static_cast<size_t>(group.rank().value);
+  numbers[own] = static_cast<double>(to_code(report.pass));
   tail_.copy_(at::tensor(numbers, at::kDouble));
   work_.emplace(all_reduce(flat_, group));
 }
 
 // A gradient that this rank has not: the others' sum, where there is one.
-void DdpBucket::give(size_t index) const {
-  const at::Tensor& parameter = parameters_[index].tensor;
+void DdpBucket::give(size_t index, double num_gradients) const {
+  const at::Tensor& parameter = parameters_[index]->tensor;
   at::Tensor& gradient = parameter.mutable_grad();
   if (present_[index]) {
     if (!has_views(index)) gradient.copy_(views_[index]);
-  } else if (tail(static_cast<int64_t>(index)) > 0) {
+  } else if (num_gradients > 0) {
     gradient = has_views(index) ? views_[index] : views_[index].to(parameter.scalar_type());
   }
 }
@@ -95,20 +115,38 @@ void DdpBucket::finish() {
   (void)std::move(*work_).wait();
   work_.reset();
   num_awaited_ = parameters_.size();
-  for (size_t i = 0; i < parameters_.size(); ++i) give(i);
+  // The numbers are looked at only where they matter: on a GPU that waits for the sums.
+  const bool all_present = std::ranges::all_of(present_, std::identity());
+  const std::vector<double> numbers =
+      all_present ? std::vector<double>(parameters_.size(), 1) : tail();
+  for (size_t i = 0; i < parameters_.size(); ++i) give(i, numbers[i]);
 }
 
-double DdpBucket::tail(int64_t index) const {
-  return tail_[index].item().toDouble();
+std::vector<double> DdpBucket::tail() const {
+  const at::Tensor numbers = tail_.to(at::kCPU, at::kDouble);
+  const auto* const begin = numbers.const_data_ptr<double>();
+  return {begin, begin + numbers.numel()};
 }
-double DdpBucket::sum_of_shares() const {
-  return tail(static_cast<int64_t>(parameters_.size()) + kShare);
+
+DdpBucket::Outcome DdpBucket::outcome() const {
+  const std::vector<double> numbers = tail();
+  const auto* const common = numbers.data() + parameters_.size();
+  const auto* const codes = common + kPassCodesBegin;
+  return {.sum_of_shares = common[kShare],
+          .num_refusals = static_cast<int64_t>(common[kRefusals]),
+          .pass_codes = {codes, codes + num_ranks_}};
 }
+
 double DdpBucket::slack() const {
   return c10::elementSize(flat_.scalar_type()) < c10::elementSize(at::kFloat) ? 1e-2 : 1e-5;
 }
-double DdpBucket::num_refusals() const {
-  return tail(static_cast<int64_t>(parameters_.size()) + kRefusals);
+
+const TrainedParameter* DdpBucket::first_changed() const {
+  const std::vector<double> numbers = tail();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (numbers[i] < 0) return parameters_[i];
+  }
+  return nullptr;
 }
 
 }  // namespace tessera::ddp::detail

@@ -3,19 +3,17 @@
 #include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
-#include "tessera/comm/objects.h"
+#include "tessera/comm/groups.h"
 #include "tessera/layer/hollow.h"
 
 namespace tessera::ddp::detail {
 namespace {
 
-constexpr size_t kMostTold = 3;                       // Ranks that differ.
 constexpr int64_t kMessageBytes = int64_t{32} << 20;  // Of values that travel together.
 
 std::string text_of(const at::Tensor& tensor) {
@@ -94,29 +92,6 @@ std::string refusal_of(const DdpTensors& tensors, const DdpOptions& options, con
   return "";
 }
 
-std::string first_difference(const std::vector<std::string>& mine,
-                             const std::vector<std::string>& wanted) {
-  for (size_t i = 0; i < std::max(mine.size(), wanted.size()); ++i) {
-    const std::string here = i < mine.size() ? mine[i] : "nothing";
-    const std::string there = i < wanted.size() ? wanted[i] : "nothing";
-    if (here != there) return concat("has ", here, " where rank 0 of the group has ", there);
-  }
-  return "";
-}
-
-// The same words on all ranks, from what each has to say.
-void throw_where_any(const std::vector<std::string>& complaints, const Group& group,
-                     std::string_view what) {
-  std::vector<std::string> told;
-  size_t count = 0;
-  for (size_t i = 0; i < complaints.size(); ++i) {
-    if (complaints[i].empty()) continue;
-    if (++count <= kMostTold) told.push_back(concat("rank ", group.ranks()[i], " ", complaints[i]));
-  }
-  if (count > kMostTold) told.push_back(concat("so do ", count - kMostTold, " more ranks"));
-  TSR_CHECK(count == 0, what, " of group ", group.name(), ": ", join(told, "; "));
-}
-
 /// Tensors of one dtype that travel together.
 struct Message {
   std::vector<at::Tensor> tensors;
@@ -139,11 +114,9 @@ void send(const Message& message, const Group& group) {
 
 void check_same_model(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
   const std::string refusal = refusal_of(tensors, options, group);
-  throw_where_any(all_gather_object(refusal.empty() ? "" : "says: " + refusal, group), group,
-                  "the model cannot be replicated on the ranks");
-  const auto mine = lines_of(tensors, options);
-  const auto difference = first_difference(mine, broadcast_object(mine, GroupRank{0}, group));
-  throw_where_any(all_gather_object(difference, group), group, "the models differ on the ranks");
+  throw_together(group, "the model cannot be replicated on the ranks",
+                 refusal.empty() ? "" : "says: " + refusal);
+  check_same(group, "the models differ on the ranks", lines_of(tensors, options));
 }
 
 void take_values_of_first(std::span<const NamedParameter> tensors, const Group& group) {
