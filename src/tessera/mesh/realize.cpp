@@ -7,6 +7,7 @@
 #include "tessera/base/check.h"
 #include "tessera/base/reversed.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
 
 namespace tessera {
 namespace {
@@ -113,12 +114,50 @@ std::vector<Group> make_in_order(std::span<const GroupRequest> requests, const W
   return groups;
 }
 
+std::string text_of(const Selection& selection) {
+  if (const auto* cut = std::get_if<Cut>(&selection)) {
+    return concat("cut into ", cut->size, " every ", cut->stride);
+  }
+  const auto* const chosen = std::get_if<Chosen>(&selection);
+  if (chosen == nullptr) return concat("selection ", selection.index());
+  std::vector<std::string> lists;
+  for (const RankGroup& list : chosen->lists) lists.push_back(join(list, " "));
+  return concat("ranks ", join(lists, ", "));
+}
+
+template <class T>
+std::string text_of(const std::optional<T>& value) {
+  return value ? concat(*value) : "unset";
+}
+
+std::string text_of(const NcclOptions& options) {
+  return concat(options.high_priority_stream ? "high priority, " : "", "cga_cluster_size ",
+                text_of(options.cga_cluster_size), ", min_ctas ", text_of(options.min_ctas),
+                ", max_ctas ", text_of(options.max_ctas), ", net_name ", text_of(options.net_name));
+}
+
+std::string text_of(const GroupSpec& spec) {
+  const GroupFamily& family = spec.groups;
+  return concat("group ", spec.name, " along ", join(family.axes(), ","), " of ", family.layout(),
+                ", ", text_of(family.selection()), ", ", to_string(spec.backend), ", ",
+                to_string(spec.lane), ", time-out ",
+                spec.timeout ? concat(spec.timeout->count(), " min") : "the world's",
+                spec.sharp ? ", sharp, " : ", ", text_of(spec.options));
+}
+
+// Ranks with different plans would wait for each other in groups that the others do not make.
+void check_same_plan(const Plan& plan, const WorldHandle& world) {
+  std::vector<std::string> lines;
+  for (const GroupSpec& spec : plan.specs()) lines.push_back(text_of(spec));
+  check_same(world.group(), "the plans differ on the ranks", lines);
+}
+
 }  // namespace
 
 RealizedPlan::RealizedPlan(Plan plan, std::vector<Group> groups)
     : plan_(std::move(plan)), groups_(std::move(groups)) {}
 
-const Group* RealizedPlan::find(std::string_view name) const {
+const Group* RealizedPlan::find(std::string_view name) const& {
   const auto at =
       std::ranges::find_if(groups_, [&](const Group& group) { return group.name() == name; });
   return at == groups_.end() ? nullptr : &*at;
@@ -134,6 +173,7 @@ RealizedPlan realize(const Plan& plan, const WorldHandle& world) {
   }
   check_together(world, "what the plan asks of the variables",
                  [&] { check_variables(plan.variables(), process_environment()); });
+  check_same_plan(plan, world);
   ChangedVariables variables;
   for (const VariableRule& rule : plan.variables()) obey(rule, variables);
   std::vector<Group> groups = make_in_order(requests, world);

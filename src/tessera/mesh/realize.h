@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -16,11 +17,14 @@ class RealizedPlan {
  public:
   RealizedPlan(Plan plan, std::vector<Group> groups);
 
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const& { return plan_; }
+  Plan plan() && { return std::move(plan_); }
   /// In the order of creation. Each has its spec's name.
-  std::span<const Group> groups() const { return groups_; }
+  std::span<const Group> groups() const& { return groups_; }
+  std::vector<Group> groups() && { return std::move(groups_); }
   /// The group of this name; null where the plan has none or this rank is not in it.
-  const Group* find(std::string_view name) const;
+  const Group* find(std::string_view name) const&;
+  const Group* find(std::string_view name) && = delete;  // It would point into nothing.
 
  private:
   Plan plan_;
@@ -30,9 +34,10 @@ class RealizedPlan {
 /// **Collective.** Obeys the plan's rules about variables and makes every communicator of this rank
 /// in the plan's order, so that no two ranks can wait for each other.
 ///
-/// All ranks agree first that the rules hold on each of them. Where anything fails, the variables
-/// are what they were. UCC is known to fake worlds alone; elsewhere a plan that asks for it raises
-/// ConfigError.
+/// All ranks agree first that the rules hold on each of them and that they have the same plan: if
+/// not, all throw ConfigError, which names the group that differs. Where anything fails, the
+/// variables are what they were. UCC is known to fake worlds alone; elsewhere a plan that asks for
+/// it raises ConfigError.
 RealizedPlan realize(const Plan& plan, const WorldHandle& world);
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/dialect/internal/arguments.h"
 #include "tessera/dialect/megatron/memory_buffer.h"
 
 namespace tessera::megatron {
@@ -12,8 +13,8 @@ namespace {
 
 // Where the tensors of training live.
 c10::Device device_of(const std::optional<WorldHandle>& world) {
-  const bool cuda = world ? world->backend() == Backend::kNccl : at::hasCUDA();
-  return cuda ? c10::kCUDA : c10::kCPU;
+  if (world) return world->backend() == Backend::kNccl ? world->device() : c10::kCPU;
+  return at::hasCUDA() ? c10::Device(c10::kCUDA, 0) : c10::kCPU;
 }
 
 template <class Buffer>
@@ -66,6 +67,8 @@ void ParallelState::initialize_model_parallel(const MegatronConfig& config) {
     check_can_initialize();
     plan = megatron_plan(world.size(), config);
   });
+  dialect::detail::check_same_arguments(world.group(), "initialize_model_parallel",
+                                        dialect::detail::lines_of(config));
   realized_ = realize(*plan, world);
   for (const Group& group : realized_->groups()) groups_.push_back(group);
   keep_embedding_ranks();

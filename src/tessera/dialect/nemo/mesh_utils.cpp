@@ -1,6 +1,10 @@
 #include "tessera/dialect/nemo/mesh_utils.h"
 
+#include <algorithm>
+
 #include "tessera/base/check.h"
+#include "tessera/comm/groups.h"
+#include "tessera/dialect/internal/arguments.h"
 
 namespace tessera::nemo {
 namespace {
@@ -19,6 +23,13 @@ void check_world_size(std::optional<int64_t> given, const WorldHandle& world,
   TSR_CHECK(given.value_or(there) == there, "world_size ", given.value_or(there), " contradicts ",
             options.ranks ? "the list of " : "the current world of ", there,
             " ranks; pass that number, or leave it out");
+}
+
+Group group_of(const std::vector<int64_t>& listed, const WorldHandle& world) {
+  RankGroup ranks;
+  for (const int64_t rank : listed) ranks.emplace_back(rank);
+  std::ranges::sort(ranks);
+  return world.group(ranks, {.name = "the listed ranks"});
 }
 
 GroupOptions options_of(const GroupSpec& spec) {
@@ -54,14 +65,31 @@ Layout own_moe_layout(const Layout& moe, GlobalRank rank, MoeMesh kind) {
   return moe.select(names, moe.contains(rank) ? rank : moe.rank(first));
 }
 
+// The plan, which is the same on all ranks of the mesh.
+Plan agreed_plan(const WorldHandle& world, const DistributedConfig& config,
+                 const ParallelismSizes& sizes, std::optional<int64_t> world_size,
+                 const MeshOptions& options) {
+  std::optional<Plan> plan;
+  const auto make = [&] {
+    check_world_size(world_size, world, options);
+    plan = nemo_plan(world.size(), config, sizes, options);
+  };
+  if (options.ranks) make();  // Of a list that it refuses no group can be made.
+  const Group group = options.ranks ? group_of(*options.ranks, world) : world.group();
+  if (!group.is_member()) return *std::move(plan);
+  check_together(group, "the configuration of create_device_mesh", make);
+  dialect::detail::check_same_arguments(group, "create_device_mesh",
+                                        dialect::detail::lines_of(config, sizes, options));
+  return *std::move(plan);
+}
+
 }  // namespace
 
 DeviceMeshes create_device_mesh(const DistributedConfig& distributed_config,
                                 const ParallelismSizes& sizes, std::optional<int64_t> world_size,
                                 const MeshOptions& options) {
   const World& world = current_world();
-  check_world_size(world_size, world, options);
-  const Plan plan = nemo_plan(world.size(), distributed_config, sizes, options);
+  const Plan plan = agreed_plan(world, distributed_config, sizes, world_size, options);
   if (std::holds_alternative<DDPConfig>(distributed_config)) return {};
   DeviceMeshes meshes{world_mesh(plan, world), std::nullopt};
   if (sizes.ep_size == 1) return meshes;
@@ -89,6 +117,10 @@ DeviceMesh _create_megatron_fsdp_device_mesh(std::optional<int64_t> dp_size, int
 DeviceMesh _create_moe_mesh(int64_t pp_size, int64_t ep_shard_size, int64_t ep_size,
                             const std::string& backend) {
   const World& world = current_world();
+  dialect::detail::check_same_arguments(
+      world.group(), "_create_moe_mesh",
+      {concat("pp_size ", pp_size), concat("ep_shard_size ", ep_shard_size),
+       concat("ep_size ", ep_size), concat("backend '", backend, "'")});
   const Plan plan = nemo_moe_plan(world.size(), pp_size, ep_shard_size, ep_size, backend);
   const Layout moe = own_moe_layout(plan.layout("moe"), world.rank(), MoeMesh::kDocument);
   return {world, moe, options_of(plan, moe)};

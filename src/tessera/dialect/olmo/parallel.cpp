@@ -4,7 +4,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
-#include "tessera/comm/objects.h"
+#include "tessera/dialect/internal/arguments.h"
 #include "tessera/dialect/olmo/utils.h"
 #include "tessera/plan/olmo.h"
 
@@ -44,18 +44,6 @@ void check_free(const WorldMesh& state) {
     throw StateError(concat("this world has a world mesh already, ", *state.mesh,
                             "; use get_world_mesh, or build the other one with make_mesh"));
   }
-}
-
-// Ranks of different minds would wait for each other in groups that the others do not make.
-void check_same_everywhere(const WorldHandle& world, const Plan& plan) {
-  if (world.backend() == Backend::kFake) return;
-  const std::string mine = plan.layout("world").to_string();
-  const auto first = tessera::broadcast_object(mine, GroupRank{0}, world.group());
-  check_together(world, "that all ranks were given the same world mesh", [&] {
-    TSR_CHECK(mine == first, "this rank was told to build the world mesh ", mine,
-              ", but rank 0 was told ", first,
-              "; give every rank the same configuration and the same NUM_NODES");
-  });
 }
 
 /// A dimension of a sub-mesh, and the mesh's own dimensions that it is made of.
@@ -131,7 +119,9 @@ DeviceMesh build_world_mesh(const WorldMeshConfig& config,
     (void)backend_of(device_type, world);
     plan = olmo_plan(world.size(), config, num_nodes_for(config));
   });
-  check_same_everywhere(world, *plan);
+  dialect::detail::check_same_arguments(
+      world.group(), "build_world_mesh",
+      dialect::detail::lines_of(config, device_type, num_nodes_for(config)));
   const DeviceMesh mesh = make_mesh(world, *plan, device_type);
   if (config != WorldMeshConfig{}) state.mesh = mesh;
   return mesh;
@@ -149,6 +139,9 @@ DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config,
   TSR_CHECK(degree > 0 && world.size() % degree == 0, "ExpertParallelConfig.degree is ", degree,
             ", which does not divide the ", world.size(),
             " ranks; choose a divisor of that number, or -1 for all of them");
+  dialect::detail::check_same_arguments(
+      world.group(), "build_expert_parallel_mesh",
+      {concat("degree ", degree), concat("device_type ", device_type.value_or("None"))});
   const GroupOptions options{.backend = backend_of(device_type, world)};
   const DeviceMesh mesh(
       world, Layout::row_major({{"ep_replicate", world.size() / degree}, {"ep_shard", degree}}),

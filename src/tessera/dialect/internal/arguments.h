@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/comm/group.h"
+#include "tessera/plan/megatron.h"
+#include "tessera/plan/nemo.h"
+#include "tessera/plan/olmo_config.h"
+
+/// The arguments of a call that makes groups, a line each, with their names in the dialect.
+namespace tessera::dialect::detail {
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const MegatronConfig& config);
+Lines lines_of(const nemo::DistributedConfig& config, const nemo::ParallelismSizes& sizes,
+               const nemo::MeshOptions& options);
+Lines lines_of(const olmo::WorldMeshConfig& config, const std::optional<std::string>& device_type,
+               int64_t num_nodes);
+
+/// **Collective.** Ranks that were given different arguments would wait for each other in groups
+/// that the others do not make: all throw the same ConfigError instead, which names the argument
+/// and its values.
+void check_same_arguments(const Group& group, const std::string& call, const Lines& lines);
+
+}  // namespace tessera::dialect::detail
