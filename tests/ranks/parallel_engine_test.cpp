@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "tessera/base/error.h"
@@ -11,9 +12,12 @@
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/optim/adamw.h"
+#include "tessera/optim/clip.h"
 #include "tessera/optim/sgd.h"
 #include "tessera/schedule/search.h"
+#include "tessera/train/batches.h"
 #include "tessera/train/single_engine.h"
+#include "tessera/train/trainer.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
 #include "tests/testkit/temporary_folder.h"
@@ -89,7 +93,8 @@ Trained train(const Case& c, Engine& engine) {
     optimizer->zero_grad();
     const at::Tensor loss = engine.train_step(mine(tokens(c, step)), mine(targets(c, step)));
     trained.losses.push_back(loss.item<double>());
-    trained.norms.push_back(engine.clip_gradients(0.5));
+    trained.norms.push_back(engine.grad_norm());
+    clip_grads_(engine.parameters(), trained.norms.back(), 0.5);
     optimizer->step(0.1);
   }
   trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();
@@ -209,6 +214,48 @@ TEST(ParallelEngine, StagesAreWrittenAsOneModel) {
       }
     }
     RANK_EXPECT(true);
+  });
+}
+
+// Tokens of 16 bits, all in the vocabulary.
+std::string token_file(const testkit::TemporaryFolder& folder) {
+  std::string bytes;
+  for (int i = 0; i < 400; ++i) bytes += {static_cast<char>(i * 7 % 17), '\0'};
+  return folder.file("tokens.bin", bytes);
+}
+
+// A learning rate that makes the second loss, or its gradients, infinite or no number.
+void train_wildly(World& world, const Case& c) {
+  const Schedule schedule = schedule_of(c);
+  const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
+  LlamaStages stages = make_llama_stages(config_of(c), {.device = testkit::device()}, schedule,
+                                         mesh.get_local_rank("pp"));
+  for (const auto& part : stages.parts) part->initialize(kSeed);
+  ParallelEngine engine(stages, schedule, world, mesh, c.batch);
+  const auto optimizer = optimizer_of(c, engine);
+  const testkit::TemporaryFolder folder;
+  const Batches batches(TokenData({.paths = {token_file(folder)}}), {.batch = c.batch, .seq = 6});
+  std::vector<at::Tensor> good;
+  const auto keep = [&](const StepMetrics& step) {
+    if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) return;
+    good.clear();
+    for (const auto& [name, tensor] : engine.parameters()) good.push_back(tensor.detach().clone());
+  };
+  const TrainerOptions options{.steps = 5, .learning_rate = {.peak = 1e30}};
+  const std::string said = testkit::message_of<NumericError>(
+      [&] { tessera::train(options, engine, batches, *optimizer, {.after_step = keep}); });
+  RANK_EXPECT(said.find("learning rate") != std::string::npos) << said;
+  RANK_EXPECT(good.size() == engine.parameters().size());
+  for (size_t i = 0; i < good.size(); ++i) {
+    RANK_EXPECT(engine.parameters()[i].tensor.equal(good[i])) << text_of(c) << " " << i;
+  }
+}
+
+TEST(ParallelEngine, AfterAStepThatIsNotFiniteAllRanksHaveTheWeightsOfTheLastGoodOne) {
+  run_ranks(4, [](World& world) {
+    train_wildly(world, {.dp = 4, .microbatches = 1, .adamw = true});
+    train_wildly(world, {.dp = 2, .pp = 2, .microbatches = 2});
+    train_wildly(world, {.pp = 4, .microbatches = 4, .tied = true, .adamw = true});
   });
 }
 

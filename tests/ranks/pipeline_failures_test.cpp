@@ -30,6 +30,8 @@ std::string words_of(const std::function<void()>& body) {
     return concat("ConfigError: ", error.what());
   } catch (const CommError& error) {
     return concat("CommError: ", error.what());
+  } catch (const StateError& error) {
+    return concat("StateError: ", error.what());
   } catch (const std::exception& error) {
     return concat("other: ", error.what());
   }
@@ -243,6 +245,23 @@ TEST(PipelineFailures, BadInputIsRefusedByAllRanks) {
     }
     PipelineTrial(world, generate({.pp = 2, .microbatches = 4}))
         .check_step(8);  // Nothing is left over.
+  });
+}
+
+TEST(PipelineFailures, APipelineThatWasMovedFromSaysSo) {
+  run_ranks(2, [](World& world) {
+    const Parts parts = make_parts(2);
+    Pipeline first = two_stages(world, parts);
+    Pipeline pipeline = std::move(first);
+    const std::vector<std::function<void()>> calls{
+        [&] { first.step({}); },          [&] { first.evaluate({}); },
+        [&] { first.share_loss({}); },    [&] { (void)first.schedule(); },
+        [&] { (void)first.group(); },     [&] { (void)first.stages(); },
+        [&] { first.has_first_stage(); }, [&] { first.has_last_stage(); }};
+    for (const auto& call : calls) {
+      RANK_EXPECT(contains(words_of(call), "StateError: this Pipeline was moved from"));
+    }
+    RANK_EXPECT(pipeline.group() == world.group());
   });
 }
 

@@ -33,9 +33,9 @@ class Engine {
   virtual at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets) = 0;
   /// **Collective.** The mean loss of a global batch, without gradients.
   virtual at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets) = 0;
-  /// **Collective.** The 2-norm of the gradients of the whole model; where it is more than
-  /// `max_norm` and that is not 0, the gradients are scaled down to it.
-  virtual double clip_gradients(double max_norm) = 0;
+  /// **Collective.** The 2-norm of the gradients of the whole model, the same on all ranks. It may
+  /// be infinite or no number.
+  virtual double grad_norm() = 0;
   /// What this rank's optimizer updates.
   virtual NamedParameters parameters() const = 0;
 };

@@ -77,8 +77,9 @@ void set_threads(const TrainConfig& config) {
 
 std::optional<World> meet(const TrainConfig& config) {
   if (config.parallel.nproc == 1) return std::nullopt;
-  // Several ranks may share one GPU, which NCCL refuses.
-  return World::connect({.backend = Backend::kGloo});
+  // On GPUs, NCCL if every rank has one of its own.
+  const bool cpu = config.train.device == "cpu";
+  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto});
 }
 
 // A signal may reach ranks at different steps; all stop at the same.

@@ -92,13 +92,12 @@ at::Tensor ParallelEngine::mean_over_all(const at::Tensor& loss) const {
   return all_reduce(part, world_).wait();
 }
 
-double ParallelEngine::clip_gradients(double max_norm) {
+double ParallelEngine::grad_norm() {
   NamedParameters counted = parameters();
   std::erase_if(counted, [&](const NamedParameter& p) { return tied_.is_copy(p.tensor); });
-  const at::Tensor squares = all_reduce(grad_square_sum(counted), mesh_.get_group("pp")).wait();
-  const double norm = std::sqrt(squares.item<double>());
-  if (max_norm > 0) clip_grads_(parameters(), norm, max_norm);
-  return norm;
+  // A rank without gradients has its zero on the CPU, where the others do not look for it.
+  const at::Tensor squares = grad_square_sum(counted).to(device());
+  return std::sqrt(all_reduce(squares, mesh_.get_group("pp")).wait().item<double>());
 }
 
 void ParallelEngine::record(int64_t every, Recorder recorder) {

@@ -33,7 +33,7 @@ class ParallelEngine : public Engine {
   at::Device device() const override { return stages_.parts.front()->device(); }
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets) override;
   at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets) override;
-  double clip_gradients(double max_norm) override;
+  double grad_norm() override;
   NamedParameters parameters() const override { return stages_.parameters(); }
 
   /// What is done with the times of a recorded step, on the ranks of the first replica.

@@ -50,8 +50,8 @@ at::Tensor SingleEngine::evaluate(const at::Tensor& inputs, const at::Tensor& ta
   return sum_of_slices(loss_, inputs, targets, options_.accumulate, [](const at::Tensor&) {});
 }
 
-double SingleEngine::clip_gradients(double max_norm) {
-  return max_norm > 0 ? clip_grad_norm_(parameters_, max_norm) : grad_norm(parameters_);
+double SingleEngine::grad_norm() {
+  return tessera::grad_norm(parameters_);
 }
 
 }  // namespace tessera

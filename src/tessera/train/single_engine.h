@@ -26,7 +26,7 @@ class SingleEngine : public Engine {
   at::Device device() const override { return options_.device; }
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets) override;
   at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets) override;
-  double clip_gradients(double max_norm) override;
+  double grad_norm() override;
   NamedParameters parameters() const override { return parameters_; }
 
  private:

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "tessera/base/check.h"
-#include "tessera/base/environment.h"
-#include "tessera/comm/launch_info.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama_folder.h"
@@ -22,18 +20,11 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "fp64" ? at::kDouble : at::kFloat;
 }
 
-// Ranks of one host take turns at its GPUs.
-at::Device device_of(const std::string& name) {
-  if (name == "cpu") return at::kCPU;
-  const int64_t count = at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
-  TSR_CHECK(count > 0, "device '", name,
+// `own` is where this process computes if it may use a GPU.
+LlamaOptions llama_options(const TrainSection& train, at::Device own) {
+  TSR_CHECK(train.device == "cpu" || !own.is_cpu(), "device '", train.device,
             "' was asked for, but this build or machine has none; use cpu");
-  const int64_t rank = read_launch_info(process_environment()).local_rank;
-  return {at::kCUDA, static_cast<c10::DeviceIndex>(rank % count)};
-}
-
-LlamaOptions llama_options(const TrainSection& train) {
-  return {.dtype = dtype_of(train.dtype), .device = device_of(train.device)};
+  return {.dtype = dtype_of(train.dtype), .device = train.device == "cpu" ? at::kCPU : own};
 }
 
 // From files, or by initial values.
@@ -64,7 +55,9 @@ Schedule schedule_of(const TrainConfig& config) {
 }
 
 TrainModel make_single_model(const TrainConfig& config) {
-  const auto model = std::make_shared<Llama>(shape_of(config.model), llama_options(config.train));
+  const at::Device own = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::kCPU;
+  const auto model =
+      std::make_shared<Llama>(shape_of(config.model), llama_options(config.train, own));
   fill(*model, config);
   const auto loss = [model](const at::Tensor& inputs, const at::Tensor& targets) {
     return token_loss(model->forward(inputs), targets);
@@ -81,8 +74,8 @@ TrainModel make_parallel_model(const TrainConfig& config, const WorldHandle& wor
   const Schedule schedule = schedule_of(config);
   const DeviceMesh mesh(
       world, Layout::row_major({{"pp", config.parallel.pp}, {"dp", config.parallel.dp}}));
-  LlamaStages stages =
-      make_llama_stages(shape, llama_options(config.train), schedule, mesh.get_local_rank("pp"));
+  LlamaStages stages = make_llama_stages(shape, llama_options(config.train, world.device()),
+                                         schedule, mesh.get_local_rank("pp"));
   for (const auto& part : stages.parts) fill(*part, config);
   auto engine =
       std::make_unique<ParallelEngine>(std::move(stages), schedule, world, mesh, config.data.batch);

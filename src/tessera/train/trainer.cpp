@@ -1,12 +1,14 @@
 #include "tessera/train/trainer.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cmath>
 
 #include "tessera/base/check.h"
+#include "tessera/optim/clip.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batch_tensors.h"
 #include "tessera/train/engine.h"
@@ -40,19 +42,34 @@ int64_t tokens_of(const BatchOptions& options) {
   return options.batch * options.seq;
 }
 
-// What is timed: all from the old gradients' end to the new weights, and the loss in our hands.
+// Waits until the device has done what it was given; a CPU has.
+void synchronize(at::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+bool is_finite(const StepMetrics& metrics) {
+  return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+}
+
+// What is timed: all from zero_grad() until the weights are new and the loss is on the host. A step
+// that is not finite ends before it clips or updates anything. The norm waits for the device
+// anyway, so that looking at the loss before the update costs nothing.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch, double clip,
                      double rate) {
   const Clock::time_point start = Clock::now();
   optimizer.zero_grad();
   const at::Tensor loss = engine.train_step(batch.inputs, batch.targets);
-  const double norm = engine.clip_gradients(clip);
-  optimizer.step(rate);
-  return {.loss = loss.item<double>(),
-          .grad_norm = norm,
-          .lr = rate,
-          .ms = milliseconds_since(start),
-          .mem_bytes = peak_memory(engine.device())};
+  StepMetrics metrics{.grad_norm = engine.grad_norm(), .lr = rate};
+  metrics.loss = loss.item<double>();
+  if (is_finite(metrics)) {
+    if (clip > 0) clip_grads_(engine.parameters(), metrics.grad_norm, clip);
+    optimizer.step(rate);
+    synchronize(engine.device());
+  }
+  metrics.ms = milliseconds_since(start);
+  metrics.mem_bytes = peak_memory(engine.device());
+  return metrics;
 }
 
 bool is_validated(const TrainerOptions& options, int64_t step) {
@@ -60,11 +77,13 @@ bool is_validated(const TrainerOptions& options, int64_t step) {
   return (step + 1) % options.validate_every == 0 || step + 1 == options.steps;
 }
 
-void check_finite(const StepMetrics& metrics) {
-  if (std::isfinite(metrics.loss)) return;
+// Says what was wrong with a step, which has changed nothing.
+void refuse(const StepMetrics& metrics, const NamedParameters& parameters) {
+  if (std::isfinite(metrics.loss)) clip_grads_(parameters, metrics.grad_norm, 1);  // Names them.
   throw NumericError(concat("the loss is ", metrics.loss, " at step ", metrics.step,
                             " (learning rate ", metrics.lr, "); lower the learning rate, warm up ",
-                            "longer, or clip gradients"));
+                            "longer, or clip gradients. The weights are those after step ",
+                            metrics.step - 1));
 }
 
 }  // namespace
@@ -79,9 +98,12 @@ int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batc
         run_step(engine, optimizer, batch, options.clip, options.learning_rate.at(step));
     metrics.step = step;
     metrics.tokens_per_s = static_cast<double>(tokens_of(batches.options())) / metrics.ms * 1e3;
-    if (hooks.validate && is_validated(options, step)) metrics.validation_loss = hooks.validate();
+    const bool good = is_finite(metrics);
+    if (good && hooks.validate && is_validated(options, step)) {
+      metrics.validation_loss = hooks.validate();
+    }
     if (hooks.after_step) hooks.after_step(metrics);
-    check_finite(metrics);
+    if (!good) refuse(metrics, engine.parameters());
   }
   return options.steps;
 }

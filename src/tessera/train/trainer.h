@@ -28,8 +28,11 @@ struct TrainerHooks {
 };
 
 /// The loop: each step reads a batch, has the engine compute its gradients, clips them and updates
-/// the parameters. Gives the number of steps that were done. ConfigError where a loss is no finite
-/// number any more: the step is told first.
+/// the parameters. Returns the number of steps that were done.
+///
+/// A step whose loss or gradient norm is not finite raises NumericError, on all ranks alike, before
+/// it changes anything: parameters and optimizer state are those after the last good step.
+/// `after_step` is called for it first.
 int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 

@@ -137,17 +137,42 @@ TEST_F(Trainer, StopsWhenAsked) {
   EXPECT_EQ(seen, 3);
 }
 
-TEST_F(Trainer, ALossThatIsNoNumberEndsTheRun) {
-  TrainConfig wild = config();
-  wild.optim.lr = 1e30;
-  wild.optim.clip = 0;
-  wild.optim.schedule = "constant";
-  TrainJob job = make_job(wild);
-  StepMetrics last;
-  const std::string message = message_of<NumericError>(
-      [&] { train(job, {.after_step = [&](const StepMetrics& step) { last = step; }}); });
-  EXPECT_FALSE(std::isfinite(last.loss));
-  EXPECT_NE(message.find("lower the learning rate"), std::string::npos) << message;
+std::vector<at::Tensor> copies_of(const NamedParameters& parameters) {
+  std::vector<at::Tensor> copies;
+  for (const auto& [name, tensor] : parameters) copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+bool is_good(const StepMetrics& step) {
+  return std::isfinite(step.loss) && std::isfinite(step.grad_norm);
+}
+
+TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
+  for (const char* kind : {"adamw", "sgd"}) {
+    for (const double clip : {0.0, 1.0}) {
+      TrainConfig wild = config();
+      wild.optim.kind = kind;
+      wild.optim.lr = 1e30;
+      wild.optim.clip = clip;
+      wild.optim.schedule = "constant";
+      TrainJob job = make_job(wild);
+      const NamedParameters parameters = job.model.engine->parameters();
+      StepMetrics last;
+      std::vector<at::Tensor> good;
+      const auto after_step = [&](const StepMetrics& step) {
+        last = step;
+        if (is_good(step)) good = copies_of(parameters);
+      };
+      const std::string message =
+          message_of<NumericError>([&] { train(job, {.after_step = after_step}); });
+      EXPECT_FALSE(is_good(last)) << "the step is told first";
+      EXPECT_NE(message.find("learning rate"), std::string::npos) << message;
+      ASSERT_FALSE(good.empty());
+      for (size_t i = 0; i < good.size(); ++i) {
+        EXPECT_TRUE(parameters[i].tensor.equal(good[i])) << kind << ", " << parameters[i].name;
+      }
+    }
+  }
 }
 
 TEST_F(Trainer, ItsReportShowsStepsAndConfiguration) {

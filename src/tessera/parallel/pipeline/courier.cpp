@@ -36,8 +36,8 @@ Parcel Arrival::wait() && {
   return parcel;
 }
 
-Courier::Courier(const Group& group, const Schedule& schedule)
-    : group_(group), schedule_(schedule), device_(group.device()) {
+Courier::Courier(const Group& group, const Schedule& schedule, at::Device device)
+    : group_(group), schedule_(schedule), device_(device) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
             schedule.num_stages(), " stages are more messages than there are names for; at most ",

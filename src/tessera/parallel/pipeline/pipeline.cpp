@@ -67,8 +67,8 @@ PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group
       group(pp),
       control(on_lane(pp, Lane::kControl)),
       split(split_places(schedule.row(pp.rank()))),
-      courier(on_lane(pp, Lane::kP2p), schedule),
-      device(options.device.value_or(courier.device())),
+      device(options.device.value_or(pp.device())),
+      courier(on_lane(pp, Lane::kP2p), schedule, device),
       pool(device) {}
 
 const Stage& PipelineCore::stage(int64_t index) const {
@@ -94,35 +94,40 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 Pipeline::~Pipeline() = default;
 
+PipelineCore& Pipeline::core() const {
+  if (!core_) throw StateError("this Pipeline was moved from; use the one that it was moved to");
+  return *core_;
+}
+
 PipelineResult Pipeline::step(const PipelineBatch& batch) {
-  return run(*core_, batch, StepKind::kTraining);
+  return run(core(), batch, StepKind::kTraining);
 }
 
 PipelineResult Pipeline::evaluate(const PipelineBatch& batch) {
   const at::NoGradGuard no_grad;
-  return run(*core_, batch, StepKind::kEvaluation);
+  return run(core(), batch, StepKind::kEvaluation);
 }
 
 at::Tensor Pipeline::share_loss(const PipelineResult& result) const {
-  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core_->device);
+  const at::TensorOptions options = at::TensorOptions(at::kDouble).device(core().device);
   const at::Tensor loss = result.loss.defined() ? result.loss.to(options) : at::zeros({}, options);
-  return broadcast(loss, core_->schedule.rank_of(core_->last_stage()), core_->control).wait();
+  return broadcast(loss, core().schedule.rank_of(core().last_stage()), core().control).wait();
 }
 
 const Schedule& Pipeline::schedule() const {
-  return core_->schedule;
+  return core().schedule;
 }
 const Group& Pipeline::group() const {
-  return core_->group;
+  return core().group;
 }
 std::span<const Stage> Pipeline::stages() const {
-  return core_->stages;
+  return core().stages;
 }
 bool Pipeline::has_first_stage() const {
-  return core_->has(0);
+  return core().has(0);
 }
 bool Pipeline::has_last_stage() const {
-  return core_->has(core_->last_stage());
+  return core().has(core().last_stage());
 }
 
 }  // namespace tessera

@@ -67,6 +67,11 @@ struct PipelineResult {
 /// refused by all before anything is sent: the rank itself raises its error, the others one that
 /// names it. A stage that throws ends the step on every rank that waits for it. docs/pipelines.md
 /// has the details.
+///
+/// Thread rules: one thread at a time. step() and evaluate() run the stages, their hooks and the
+/// loss on the thread that calls them, one after the other; only what autograd does on a GPU runs
+/// on autograd's thread of that device. Pipelines over different groups may run on different
+/// threads.
 class Pipeline {
  public:
   /// `stages` are those of this rank. The schedule is lowered where it is compute-only, and
@@ -93,6 +98,7 @@ class Pipeline {
   bool has_last_stage() const;
 
  private:
+  pipeline::detail::PipelineCore& core() const;  // StateError once it was moved from.
   std::unique_ptr<pipeline::detail::PipelineCore> core_;
 };
 

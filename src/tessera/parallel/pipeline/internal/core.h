@@ -37,8 +37,8 @@ struct PipelineCore {
   Group group;
   Group control;          // What is agreed on must not meet the messages.
   std::set<Place> split;  // What has I and W in the table.
+  at::Device device;      // Of activations.
   Courier courier;
-  at::Device device;  // Of activations.
   BufferPool pool;
   std::map<uint64_t, CrossingForms> known = {};
   int64_t calls = 0;

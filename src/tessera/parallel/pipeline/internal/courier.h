@@ -35,7 +35,8 @@ class Arrival {
 /// but where it says so; messages find each other by name, in whatever order they are started.
 class Courier {
  public:
-  Courier(const Group& group, const Schedule& schedule);
+  /// `device` is that of the tensors: a header lies where they do, so that both are one message.
+  Courier(const Group& group, const Schedule& schedule, at::Device device);
   /// **Collective.**
   void connect() const { barrier(group_); }
 
@@ -48,8 +49,6 @@ class Courier {
   Arrival receive_announced(const Task& message, BufferPool& pool);
   /// Waits until all has been sent.
   void finish();
-
-  at::Device device() const { return device_; }
 
  private:
   GroupRank peer_of(const Task& message) const;
