@@ -152,7 +152,7 @@ int64_t Timeline::peak_activations() const {
   return peak;
 }
 
-std::span<const TimelineBlock> Timeline::blocks_of(GroupRank rank) const {
+std::span<const TimelineBlock> Timeline::blocks_of(GroupRank rank) const& {
   return std::span(blocks_).subspan(row(rank).begin, row(rank).end - row(rank).begin);
 }
 

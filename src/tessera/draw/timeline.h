@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -27,7 +28,8 @@ class Timeline {
   Timeline(const Schedule& schedule, const Simulation& simulation, std::string_view name = "");
 
   /// "Interleaved1F1B".
-  const std::string& name() const { return name_; }
+  const std::string& name() const& { return name_; }
+  std::string name() && { return std::move(name_); }
   /// "4 ranks, 8 stages, 16 microbatches".
   std::string shape_text() const;
   /// "makespan 33, bubble 27.3 %, peak 4 activations".
@@ -40,10 +42,14 @@ class Timeline {
   int64_t peak_activations() const;
 
   /// Rank by rank, each in the order of its time.
-  std::span<const TimelineBlock> blocks() const { return blocks_; }
-  std::span<const TimelineBlock> blocks_of(GroupRank rank) const;
-  const RankTimes& times_of(GroupRank rank) const { return row(rank).times; }
-  std::span<const LiveActivations> live_of(GroupRank rank) const { return row(rank).live; }
+  std::span<const TimelineBlock> blocks() const& { return blocks_; }
+  std::vector<TimelineBlock> blocks() && { return std::move(blocks_); }
+  std::span<const TimelineBlock> blocks_of(GroupRank rank) const&;
+  std::span<const TimelineBlock> blocks_of(GroupRank rank) && = delete;  // Name the timeline first.
+  const RankTimes& times_of(GroupRank rank) const& { return row(rank).times; }
+  RankTimes times_of(GroupRank rank) && { return row(rank).times; }
+  std::span<const LiveActivations> live_of(GroupRank rank) const& { return row(rank).live; }
+  std::vector<LiveActivations> live_of(GroupRank rank) && { return row(rank).live; }
 
   /// By the order of blocks(): the blocks whose results each needs.
   std::vector<std::vector<size_t>> needs() const;

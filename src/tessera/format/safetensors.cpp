@@ -133,12 +133,12 @@ SafetensorsFile::SafetensorsFile(const std::string& path)
   for (size_t i = 0; i < header_.tensors.size(); ++i) by_name_[header_.tensors[i].spec.name] = i;
 }
 
-const StoredTensor* SafetensorsFile::find(std::string_view name) const {
+const StoredTensor* SafetensorsFile::find(std::string_view name) const& {
   const auto at = by_name_.find(name);
   return at == by_name_.end() ? nullptr : &header_.tensors[at->second];
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
+std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const& {
   return file_.bytes().subspan(static_cast<size_t>(tensor.begin),
                                static_cast<size_t>(tensor.num_bytes()));
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -60,14 +61,19 @@ class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return file_.path(); }
-  std::span<const StoredTensor> tensors() const { return header_.tensors; }
-  const Metadata& metadata() const { return header_.metadata; }
+  const std::string& path() const& { return file_.path(); }
+  std::string path() && { return file_.path(); }
+  std::span<const StoredTensor> tensors() const& { return header_.tensors; }
+  std::vector<StoredTensor> tensors() && { return std::move(header_.tensors); }
+  const Metadata& metadata() const& { return header_.metadata; }
+  Metadata metadata() && { return std::move(header_.metadata); }
 
   /// Null where there is none of that name.
-  const StoredTensor* find(std::string_view name) const;
+  const StoredTensor* find(std::string_view name) const&;
+  const StoredTensor* find(std::string_view name) && = delete;  // It would point into nothing.
   /// May lie at any address: other writers do not always align.
-  std::span<const std::byte> bytes(const StoredTensor& tensor) const;
+  std::span<const std::byte> bytes(const StoredTensor& tensor) const&;
+  std::span<const std::byte> bytes(const StoredTensor& tensor) && = delete;
   /// Copies the tensor's bytes from `begin` on, as many as `out` takes, faster than from bytes().
   void read(const StoredTensor& tensor, size_t begin, std::span<std::byte> out) const;
 

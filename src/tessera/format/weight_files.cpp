@@ -91,11 +91,11 @@ const WeightFiles::Place& WeightFiles::place(std::string_view name) const {
   throw DataError(concat(folder_, " holds no tensor '", name, "'", did_you_mean(name, names())));
 }
 
-const TensorSpec& WeightFiles::spec(std::string_view name) const {
+const TensorSpec& WeightFiles::spec(std::string_view name) const& {
   return place(name).tensor->spec;
 }
 
-std::span<const std::byte> WeightFiles::bytes(std::string_view name) const {
+std::span<const std::byte> WeightFiles::bytes(std::string_view name) const& {
   const Place& at = place(name);
   return files_[at.file].bytes(*at.tensor);
 }

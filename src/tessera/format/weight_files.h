@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -24,14 +25,17 @@ class WeightFiles {
   /// is missing or broken, or a tensor that its file does not hold.
   explicit WeightFiles(const std::string& folder);
 
-  std::span<const SafetensorsFile> files() const { return files_; }
+  std::span<const SafetensorsFile> files() const& { return files_; }
+  std::vector<SafetensorsFile> files() && { return std::move(files_); }
   /// The tensors in the order of their names.
   std::vector<std::string> names() const;
 
   bool contains(std::string_view name) const { return by_name_.contains(name); }
   /// DataError with the nearest name where there is none.
-  const TensorSpec& spec(std::string_view name) const;
-  std::span<const std::byte> bytes(std::string_view name) const;
+  const TensorSpec& spec(std::string_view name) const&;
+  TensorSpec spec(std::string_view name) && { return spec(name); }
+  std::span<const std::byte> bytes(std::string_view name) const&;
+  std::span<const std::byte> bytes(std::string_view name) && = delete;  // They would be unmapped.
   /// Copies the tensor's bytes from `begin` on, as many as `out` takes, faster than from bytes().
   void read(std::string_view name, size_t begin, std::span<std::byte> out) const;
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -76,8 +77,12 @@ class DeviceMesh {
   /// A mesh over groups that exist, one an axis, with the layout's ranks in the layout's order.
   /// Local. Ranks outside the layout need no groups.
   static DeviceMesh from_groups(const WorldHandle& world, Layout layout, std::vector<Group> groups);
+  // Moving copies, so that what was moved from is still the same mesh.
+  DeviceMesh(const DeviceMesh&) = default;
+  DeviceMesh& operator=(const DeviceMesh&) = default;
 
-  const Layout& layout() const { return layout_; }
+  const Layout& layout() const& { return layout_; }
+  Layout layout() && { return layout_; }
   AxisNames axis_names() const { return layout_.axis_names(); }
   int64_t ndim() const { return static_cast<int64_t>(layout_.axes().size()); }
   std::vector<int64_t> shape() const;

@@ -55,6 +55,13 @@ TEST_F(Cube, HasOneGroupAnAxis) {
   EXPECT_EQ(mesh.get_group("tp").name(), "mesh_tp");
 }
 
+TEST_F(Cube, IsStillThereAfterItWasMovedFrom) {
+  const DeviceMesh other = std::move(mesh);
+  EXPECT_EQ(mesh, other);
+  EXPECT_EQ(mesh.get_rank(), GlobalRank{5});
+  EXPECT_EQ(mesh.get_group("tp"), other.get_group("tp"));
+}
+
 TEST_F(Cube, PrintsItself) {
   EXPECT_EQ(mesh.to_string(), "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7");
   EXPECT_EQ(mesh.slice({"tp", "pp"}).to_string(), "DeviceMesh(tp=2, pp=2) over ranks 0,4,1,5");

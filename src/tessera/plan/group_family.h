@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -51,9 +52,12 @@ class GroupFamily {
   GroupFamily(Layout layout, AxisNames axes, Selection selection = Whole{},
               Listing listing = Listing::kByStride);
 
-  const Layout& layout() const { return layout_; }
-  const AxisNames& axes() const { return axes_; }
-  const Selection& selection() const { return selection_; }
+  const Layout& layout() const& { return layout_; }
+  Layout layout() && { return std::move(layout_); }
+  const AxisNames& axes() const& { return axes_; }
+  AxisNames axes() && { return std::move(axes_); }
+  const Selection& selection() const& { return selection_; }
+  Selection selection() && { return std::move(selection_); }
 
   /// How many ranks the largest group has.
   int64_t size() const;

@@ -50,7 +50,7 @@ void Plan::add_to_steps(size_t spec) {
   step.groups_per_line += specs_[spec].groups.groups_per_line();
 }
 
-const Layout& Plan::layout(std::string_view name) const {
+const Layout& Plan::layout(std::string_view name) const& {
   std::vector<std::string> names;
   for (const NamedLayout& layout : layouts_) {
     if (layout.name == name) return layout.layout;
@@ -60,12 +60,12 @@ const Layout& Plan::layout(std::string_view name) const {
                            did_you_mean(name, names)));
 }
 
-const GroupSpec* Plan::find(std::string_view name) const {
+const GroupSpec* Plan::find(std::string_view name) const& {
   const auto at = std::ranges::find(specs_, name, &GroupSpec::name);
   return at == specs_.end() ? nullptr : &*at;
 }
 
-const GroupSpec& Plan::spec(std::string_view name) const {
+const GroupSpec& Plan::spec(std::string_view name) const& {
   const GroupSpec* const found = find(name);
   if (found != nullptr) return *found;
   std::vector<std::string> names;
@@ -78,7 +78,7 @@ std::optional<RankGroup> Plan::group_of(GlobalRank rank, std::string_view name) 
   return spec(name).groups.group_of(rank);
 }
 
-std::vector<PlannedGroup> Plan::groups_of(GlobalRank rank) const {
+std::vector<PlannedGroup> Plan::groups_of(GlobalRank rank) const& {
   std::vector<PlannedGroup> groups;
   for (const GroupSpec& spec : specs_) {
     // A twin has the ranks of the spec before it.

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -44,20 +45,26 @@ class Plan {
        std::vector<VariableRule> variables = {});
 
   int64_t world() const { return world_; }
-  const Layout& layout(std::string_view name) const;
-  std::span<const GroupSpec> specs() const { return specs_; }
+  const Layout& layout(std::string_view name) const&;
+  Layout layout(std::string_view name) && { return layout(name); }
+  std::span<const GroupSpec> specs() const& { return specs_; }
+  std::vector<GroupSpec> specs() && { return std::move(specs_); }
   /// What must hold of the process's variables, or be done to them, before groups are made.
-  std::span<const VariableRule> variables() const { return variables_; }
+  std::span<const VariableRule> variables() const& { return variables_; }
+  std::vector<VariableRule> variables() && { return std::move(variables_); }
 
   /// The spec of this name; null where the plan has none.
-  const GroupSpec* find(std::string_view name) const;
+  const GroupSpec* find(std::string_view name) const&;
+  const GroupSpec* find(std::string_view name) && = delete;  // It would point into nothing.
   /// The same; ConfigError with the nearest name where the plan has none.
-  const GroupSpec& spec(std::string_view name) const;
+  const GroupSpec& spec(std::string_view name) const&;
+  GroupSpec spec(std::string_view name) && { return spec(name); }
 
   /// The group of this name that `rank` is in, in O(its line); nothing where it is in none.
   std::optional<RankGroup> group_of(GlobalRank rank, std::string_view name) const;
   /// Every group that `rank` is in, in the order of creation.
-  std::vector<PlannedGroup> groups_of(GlobalRank rank) const;
+  std::vector<PlannedGroup> groups_of(GlobalRank rank) const&;
+  std::vector<PlannedGroup> groups_of(GlobalRank rank) && = delete;  // Their specs are the plan's.
   /// Where that group stands among all groups of all ranks in the order of creation.
   std::optional<int64_t> creation_index(GlobalRank rank, std::string_view name) const;
 

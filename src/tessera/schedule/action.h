@@ -95,7 +95,8 @@ class Action {
   /// F, B, I, W and overlaps.
   bool computes() const { return is_compute(type_) || type_ == ActionType::kOverlap; }
   /// None for an idle slot, two for an overlap or a batch, otherwise one.
-  std::span<const Task> tasks() const { return {tasks_.data(), num_tasks_}; }
+  std::span<const Task> tasks() const& { return {tasks_.data(), num_tasks_}; }
+  std::vector<Task> tasks() && { return {tasks_.data(), tasks_.data() + num_tasks_}; }
 
   friend bool operator==(const Action&, const Action&) = default;
 

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -40,20 +41,25 @@ class Schedule {
            SendMode sends = SendMode::kRendezvous);
 
   /// The kind, or what the caller called it.
-  const std::string& name() const { return name_; }
-  const ScheduleShape& shape() const { return shape_; }
+  const std::string& name() const& { return name_; }
+  std::string name() && { return std::move(name_); }
+  const ScheduleShape& shape() const& { return shape_; }
+  ScheduleShape shape() && { return shape_; }
   int64_t pp() const { return shape_.pp; }
   int64_t num_stages() const { return shape_.num_stages; }
   int64_t microbatches() const { return shape_.microbatches; }
   SendMode sends() const { return sends_; }
 
-  std::span<const ScheduleRow> rows() const { return rows_; }
-  const ScheduleRow& row(GroupRank rank) const { return rows_[static_cast<size_t>(rank.value)]; }
+  std::span<const ScheduleRow> rows() const& { return rows_; }
+  std::vector<ScheduleRow> rows() && { return std::move(rows_); }
+  const ScheduleRow& row(GroupRank rank) const& { return rows_[static_cast<size_t>(rank.value)]; }
+  ScheduleRow row(GroupRank rank) && { return row(rank); }
 
   GroupRank rank_of(int64_t stage) const {
     return GroupRank{stage_to_rank_[static_cast<size_t>(stage)]};
   }
-  std::span<const int32_t> stage_to_rank() const { return stage_to_rank_; }
+  std::span<const int32_t> stage_to_rank() const& { return stage_to_rank_; }
+  std::vector<int32_t> stage_to_rank() && { return std::move(stage_to_rank_); }
   /// The stages of a rank, ascending.
   std::vector<int64_t> stages_of(GroupRank rank) const;
 

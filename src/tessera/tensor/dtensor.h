@@ -35,7 +35,9 @@ struct DistributeOptions {
 ///   const DTensor whole = weight.redistribute({Replicate{}});          // and now all of them
 ///   const at::Tensor y = x.matmul(whole.to_local());                   // compute on plain tensors
 ///
-/// A value: never changed, cheap to copy. Operators act on local tensors, not on this.
+/// A handle, as at::Tensor is: cheap to copy, and copies share their memory. Shape, mesh and
+/// placements never change; the elements do, where init_ fills them or an operator writes to
+/// to_local(). Operators act on local tensors, not on this.
 ///
 /// Gradients flow through all of it. That of a tensor lies as the tensor does, but where the tensor
 /// is Partial it is whole on every rank (gradient_placements).
@@ -44,6 +46,9 @@ class DTensor {
   /// **Collective** unless the options say otherwise. The part that this rank already has.
   static DTensor from_local(const at::Tensor& local, const DeviceMesh& mesh,
                             const Placements& placements, const FromLocalOptions& options = {});
+  // Moving copies, so that what was moved from is still the same tensor.
+  DTensor(const DTensor&) = default;
+  DTensor& operator=(const DTensor&) = default;
 
   /// This rank's part. `grad_placements` says how the gradients of the ranks' parts are to be
   /// understood where that is not as gradient_placements() of this tensor: Partial where each rank
@@ -55,10 +60,13 @@ class DTensor {
   /// (redistribute_plan). Where nothing changes, it shares this one's memory.
   DTensor redistribute(const Placements& placements) const;
 
-  const DeviceMesh& mesh() const { return mesh_; }
-  const Placements& placements() const { return placements_; }
+  const DeviceMesh& mesh() const& { return mesh_; }
+  DeviceMesh mesh() && { return mesh_; }
+  const Placements& placements() const& { return placements_; }
+  Placements placements() && { return placements_; }
   /// Of the global tensor.
-  const std::vector<int64_t>& shape() const { return shape_; }
+  const std::vector<int64_t>& shape() const& { return shape_; }
+  std::vector<int64_t> shape() && { return shape_; }
   at::ScalarType dtype() const { return local_.scalar_type(); }
   /// "DTensor((8,4) Float, S(0), R) on DeviceMesh(dp=2, tp=2) over ranks 0-3".
   friend std::ostream& operator<<(std::ostream& out, const DTensor& tensor);

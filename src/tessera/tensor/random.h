@@ -34,8 +34,8 @@ void init_(const at::Tensor& shard, std::span<const Box> pieces,
 void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey& key,
            const Distribution& distribution);
 
-/// The same for what this rank holds of a sharded tensor. A Partial one, whose ranks hold terms, is
-/// refused.
+/// The same for what this rank holds of a sharded tensor. Both are handles, as at::Tensor is: every
+/// copy of the handle has the new values. A Partial tensor, whose ranks hold terms, is refused.
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
 void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 

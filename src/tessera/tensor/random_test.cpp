@@ -9,6 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/tensor/dtensor.h"
+#include "tessera/tensor/sharded_flat_tensor.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -68,6 +69,31 @@ TEST(Init, FillsParametersAndScalarsAndNothing) {
   EXPECT_TRUE(leaf.is_leaf() && leaf.equal(at::full({3}, 2.0)));
   EXPECT_EQ(whole({}, at::kFloat, Constant{4}).item<float>(), 4);
   EXPECT_EQ(floats({0, 3}).numel(), 0);
+}
+
+// A handle, as at::Tensor is, however it is copied or moved.
+TEST(Init, FillsAllCopiesOfADTensor) {
+  const World world = World::fake(GlobalRank{1}, 2);
+  const DeviceMesh mesh(world, Layout::row_major({{"tp", 2}}));
+  DTensor weight = DTensor::from_local(at::empty({2, 3}), mesh, {Shard{0}}, {.shape = Shape{4, 3}});
+  const DTensor copy = weight;
+  init_(copy, kKey, Normal{0, 0.02});
+  EXPECT_TRUE(weight.to_local().equal(floats({4, 3}).narrow(0, 2, 2)));
+  const DTensor moved = std::move(weight);
+  EXPECT_EQ(weight.shape(), (Shape{4, 3}));
+  EXPECT_EQ(weight.mesh().get_rank(), GlobalRank{1});
+  EXPECT_TRUE(weight.to_local().is_same(moved.to_local()));
+}
+
+TEST(Init, FillsAllCopiesOfAShardedFlatTensor) {
+  const World world = World::fake(GlobalRank{1}, 2);
+  ShardedFlatTensor weight =
+      ShardedFlatTensor::shard(at::empty({4, 3}), world.group(), {.synchronize = false});
+  const ShardedFlatTensor copy = weight;
+  init_(copy, kKey, Normal{0, 0.02});
+  EXPECT_TRUE(weight.sharded_data().equal(floats({4, 3}).flatten().slice(0, 6, 12)));
+  const ShardedFlatTensor moved = std::move(weight);
+  EXPECT_TRUE(weight.sharded_data().is_same(moved.sharded_data()));
 }
 
 // Philox as PyTorch has it: the seed is its key, the stream its subsequence, the block its offset.

@@ -259,7 +259,7 @@ void ShardedFlatTensor::check_unsharded(const at::Tensor& whole) const {
             shape_text(unsharded_shape()));
 }
 
-const at::Tensor& ShardedFlatTensor::tensor() const {
+const at::Tensor& ShardedFlatTensor::tensor() const& {
   return state_->unsharded ? state_->whole : state_->local;
 }
 
@@ -287,19 +287,19 @@ bool ShardedFlatTensor::is_sharded() const {
   return !state_->unsharded;
 }
 
-const ShardingSpec& ShardedFlatTensor::sharding_spec() const {
+const ShardingSpec& ShardedFlatTensor::sharding_spec() const& {
   if (!state_->spec) {
     throw StateError("the tensor belongs to no sharding spec; call mark_as_sharded() first");
   }
   return *state_->spec;
 }
 
-const Group& ShardedFlatTensor::process_group() const {
+const Group& ShardedFlatTensor::process_group() const& {
   (void)sharding_spec();  // Both are set together.
   return *state_->group;
 }
 
-const FlatSpans& ShardedFlatTensor::unsharded_flattened_offsets() const {
+const FlatSpans& ShardedFlatTensor::unsharded_flattened_offsets() const& {
   (void)sharding_spec();
   return state_->spans();
 }
@@ -308,7 +308,7 @@ int64_t ShardedFlatTensor::unsharded_numel() const {
   return sharding_spec().unsharded_numel();
 }
 
-const std::vector<int64_t>& ShardedFlatTensor::unsharded_shape() const {
+const std::vector<int64_t>& ShardedFlatTensor::unsharded_shape() const& {
   return sharding_spec().unsharded_shape();
 }
 
@@ -320,7 +320,7 @@ std::vector<int64_t> ShardedFlatTensor::sharded_shape() const {
   return state_->local.sizes().vec();
 }
 
-const at::Tensor& ShardedFlatTensor::sharded_data() const {
+const at::Tensor& ShardedFlatTensor::sharded_data() const& {
   return state_->local;
 }
 

@@ -41,6 +41,9 @@ class ShardedFlatTensor {
  public:
   /// A shard of one dimension that belongs to nothing yet; mark_as_sharded() says to what.
   explicit ShardedFlatTensor(const at::Tensor& data, bool requires_grad = false);
+  // Moving copies, so that what was moved from is still the same tensor.
+  ShardedFlatTensor(const ShardedFlatTensor&) = default;
+  ShardedFlatTensor& operator=(const ShardedFlatTensor&) = default;
 
   /// **Collective** where it synchronizes; otherwise local. Of a meta tensor no values are taken:
   /// the shard is not initialised.
@@ -73,7 +76,8 @@ class ShardedFlatTensor {
   at::Tensor sharded_chunk(const at::Tensor& tensor) const;
 
   /// What operators act on: the whole while unsharded, otherwise the shard.
-  const at::Tensor& tensor() const;
+  const at::Tensor& tensor() const&;
+  at::Tensor tensor() && { return tensor(); }
   /// The gradient of the whole, or where there is none, of the shard.
   at::Tensor grad() const;
   /// Becomes the gradient of the shard, which an optimizer of it reads; that of the whole is
@@ -84,16 +88,21 @@ class ShardedFlatTensor {
   bool metadata_set() const;
   bool is_sharded() const;
   /// These raise StateError before mark_as_sharded().
-  const ShardingSpec& sharding_spec() const;
-  const Group& process_group() const;
+  const ShardingSpec& sharding_spec() const&;
+  ShardingSpec sharding_spec() && { return sharding_spec(); }
+  const Group& process_group() const&;
+  Group process_group() && { return process_group(); }
   /// This rank's.
-  const FlatSpans& unsharded_flattened_offsets() const;
+  const FlatSpans& unsharded_flattened_offsets() const&;
+  FlatSpans unsharded_flattened_offsets() && { return unsharded_flattened_offsets(); }
   int64_t unsharded_numel() const;
-  const std::vector<int64_t>& unsharded_shape() const;
+  const std::vector<int64_t>& unsharded_shape() const&;
+  std::vector<int64_t> unsharded_shape() && { return unsharded_shape(); }
 
   int64_t sharded_numel() const;
   std::vector<int64_t> sharded_shape() const;
-  const at::Tensor& sharded_data() const;
+  const at::Tensor& sharded_data() const&;
+  at::Tensor sharded_data() && { return sharded_data(); }
   /// Values that the shard takes over without a copy; of the same size once it belongs to a spec.
   void set_sharded_data(const at::Tensor& data);
   /// Nothing while sharded.

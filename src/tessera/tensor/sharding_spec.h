@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -24,14 +25,17 @@ class ShardingSpec {
   /// One piece a rank, by the rule of chunk(): 5 elements over 4 ranks are 2, 2, 1, 0.
   static ShardingSpec even(std::vector<int64_t> unsharded_shape, int64_t num_ranks);
 
-  const std::vector<int64_t>& unsharded_shape() const { return shape_; }
-  const std::vector<FlatSpans>& unsharded_flattened_offsets() const { return offsets_; }
+  const std::vector<int64_t>& unsharded_shape() const& { return shape_; }
+  std::vector<int64_t> unsharded_shape() && { return std::move(shape_); }
+  const std::vector<FlatSpans>& unsharded_flattened_offsets() const& { return offsets_; }
+  std::vector<FlatSpans> unsharded_flattened_offsets() && { return std::move(offsets_); }
   /// The whole as one dimension.
   std::vector<int64_t> unsharded_flattened_shape() const { return {numel_}; }
   int64_t unsharded_numel() const { return numel_; }
   int64_t num_ranks() const { return static_cast<int64_t>(offsets_.size()); }
   /// How many elements each rank holds.
-  const std::vector<int64_t>& sharded_numels() const { return numels_; }
+  const std::vector<int64_t>& sharded_numels() const& { return numels_; }
+  std::vector<int64_t> sharded_numels() && { return std::move(numels_); }
   int64_t largest_shard() const;
 
   friend bool operator==(const ShardingSpec&, const ShardingSpec&) = default;

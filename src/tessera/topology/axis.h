@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -38,7 +39,8 @@ class Axis {
 
   const std::string& name() const { return name_; }
   int64_t size() const { return size_; }
-  std::span<const Extent> extents() const { return extents_; }
+  std::span<const Extent> extents() const& { return extents_; }
+  std::vector<Extent> extents() && { return std::move(extents_); }
 
   /// How far index `index` lies from index 0.
   int64_t offset(int64_t index) const;

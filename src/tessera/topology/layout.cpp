@@ -94,7 +94,7 @@ bool Layout::has_axis(std::string_view name) const {
   return std::ranges::find(axes_, name, &Axis::name) != axes_.end();
 }
 
-const Axis& Layout::axis(std::string_view name) const {
+const Axis& Layout::axis(std::string_view name) const& {
   return axes_[axis_index(name)];
 }
 

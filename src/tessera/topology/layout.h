@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -30,6 +31,9 @@ using AxisNames = std::vector<std::string>;
 ///   mesh.group_of(GlobalRank{5}, {"dp"});                            // 1 5
 ///
 /// Wrong axes, sizes, coordinates and ranks raise ConfigError.
+///
+/// What refers to the inside of a value (here and in other values) is a copy where the value is a
+/// temporary: `for (const Axis& axis : Layout::row_major(sizes).axes())` is safe.
 class Layout {
  public:
   /// The last axis varies fastest: OLMo's, NeMo's and PyTorch's convention.
@@ -41,10 +45,12 @@ class Layout {
   /// Row-major positions renamed by an explicit list of ranks, sorted or not.
   static Layout from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks);
 
-  std::span<const Axis> axes() const { return axes_; }
+  std::span<const Axis> axes() const& { return axes_; }
+  std::vector<Axis> axes() && { return std::move(axes_); }
   AxisNames axis_names() const;
   bool has_axis(std::string_view name) const;
-  const Axis& axis(std::string_view name) const;
+  const Axis& axis(std::string_view name) const&;
+  Axis axis(std::string_view name) && { return axis(name); }
   /// The number of ranks.
   int64_t size() const { return size_; }
   /// Every rank, in row-major order of the axes as they stand.

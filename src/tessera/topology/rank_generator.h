@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -31,11 +32,13 @@ class RankGenerator {
   std::vector<RankGroup> get_ranks(std::string_view token) const;
 
   /// The order string in lower case, completed by the entries that were left out.
-  const std::string& order() const { return order_; }
+  const std::string& order() const& { return order_; }
+  std::string order() && { return std::move(order_); }
   std::vector<int64_t> ordered_size() const;
   int64_t world_size() const { return layout_.size(); }
   /// The same arithmetic as a layout, first axis fastest.
-  const Layout& layout() const { return layout_; }
+  const Layout& layout() const& { return layout_; }
+  Layout layout() && { return std::move(layout_); }
 
  private:
   std::string order_;

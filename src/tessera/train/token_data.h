@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -16,7 +17,8 @@ class TokenRun {
  public:
   explicit TokenRun(std::shared_ptr<const TokenSource> source);
 
-  const std::string& path() const { return source_->path(); }
+  const std::string& path() const& { return source_->path(); }
+  std::string path() && { return source_->path(); }
   const TokenSource& source() const { return *source_; }
   int64_t size() const { return size_; }
   /// The tokens from `begin` on, counted from the start of the run; ConfigError beyond its end.
@@ -42,9 +44,11 @@ class TokenData {
   /// Opens every source; ConfigError without any, and where the weights do not fit them.
   explicit TokenData(const DataOptions& options);
 
-  std::span<const TokenRun> sources() const { return sources_; }
+  std::span<const TokenRun> sources() const& { return sources_; }
+  std::vector<TokenRun> sources() && { return std::move(sources_); }
   /// They add up to 1.
-  std::span<const double> shares() const { return shares_; }
+  std::span<const double> shares() const& { return shares_; }
+  std::vector<double> shares() && { return std::move(shares_); }
   /// Of all sources together.
   int64_t size() const;
   /// DataError with file, position and id of the first token beyond the vocabulary. Reads all, the
