@@ -19,6 +19,10 @@
 /// Every function here is **collective**: all ranks of the group call it, in the same order on each
 /// lane. Each starts the operation and returns a Work; `.wait()` gives the result. Tensors of any
 /// dtype and dense layout; a tensor that does not fit raises ConfigError before anything is sent.
+///
+/// Thread rules: a function may be called from any thread, and several at once on different groups
+/// or lanes; on one of them the order of the calls must be that of all ranks. The tensors belong to
+/// the operation until its Work was waited for: no other thread touches them meanwhile.
 namespace tessera TSR_API {
 
 class WorldHandle;

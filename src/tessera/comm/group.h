@@ -25,6 +25,12 @@ namespace tessera TSR_API {
 ///
 /// Ranks that are no members may hold the handle, too; it says so. A group of one rank needs no
 /// communicator: everything on it returns at once.
+///
+/// Thread rules: handles may be copied and asked from any thread. All ranks must start the
+/// operations of one communicator (equal ranks, lane and options) in one order: so one thread
+/// starts them, or the threads of each rank take turns in an order that all ranks share. Groups of
+/// other ranks or on other lanes have communicators of their own, and may be used from other
+/// threads at the same time. set_timeout() is for a moment in which nothing is under way.
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::detail::GroupState> state);

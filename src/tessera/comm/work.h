@@ -24,6 +24,9 @@ namespace tessera TSR_API {
 ///
 /// Dropped without wait, it abandons the operation: the group cannot be used any more and says why.
 /// The destructor never waits.
+///
+/// Thread rules: one thread at a time, which need not be the one that started the operation. wait()
+/// returns when the result may be used on that thread's current stream.
 class [[nodiscard]] Work {
  public:
   explicit Work(std::unique_ptr<comm::detail::PendingOperation> operation);

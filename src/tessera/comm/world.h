@@ -62,6 +62,10 @@ class WorldHandle {
 /// the communicators.
 ///
 /// Owned by main; groups made from it must not be used after close().
+///
+/// Thread rules: group() and attached() may be called from several threads at once. make_groups(),
+/// set_timeout() and close() are for one thread, while no other uses the world or its groups, and
+/// current(), make_current() and clear_current() for the main thread.
 class World : public WorldHandle {
  public:
   /// **Collective.** Meets the other ranks that `launch` speaks of. A world of one opens no socket.
