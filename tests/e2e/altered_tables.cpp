@@ -298,7 +298,7 @@ class Megatron {
     for (const auto& [getter, group] : getters) {
       for (size_t i = 0; i < groups.size(); ++i) {
         const json& ranks = groups[i]["ranks"];
-        const bool member = std::ranges::find(ranks, rank) != ranks.end();
+        const bool member = std::ranges::find(ranks, json(rank)) != ranks.end();
         if (groups[i]["name"] != group || !member) continue;
         const json seconds = dice_.coin() ? json(600) : json(45.5);
         steps.push_back({{"op", {"update_pg_timeout", seconds, getter}},

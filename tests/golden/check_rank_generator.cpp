@@ -192,7 +192,9 @@ std::string text_of(const Json& name) {
 const Rule* hierarchy_rule(const Json& test_case) {
   const Json options = value_or(test_case, "pg_options", nullptr);
   const Json& sizes = test_case.at("hierarchical_group_sizes");
-  if (options.is_array() && options.size() > sizes.size()) return &rules::kTooManyOptions;
+  if (!sizes.empty() && options.is_array() && options.size() > sizes.size()) {
+    return &rules::kTooManyOptions;
+  }
   if (const Rule* const rule = rules::of_size(sizes)) return rule;
   return rules::of_rank_list(test_case.at("ranks"), test_case.at("world"));
 }
