@@ -61,9 +61,9 @@ class Group {
   void set_timeout(std::chrono::milliseconds timeout) const;
 
   comm::detail::GroupState& state() const { return *state_; }
-  friend bool operator==(const Group& a, const Group& b);
+  friend TSR_API bool operator==(const Group& a, const Group& b);
   /// "dp: 0 2 4 6".
-  friend std::ostream& operator<<(std::ostream& out, const Group& group);
+  friend TSR_API std::ostream& operator<<(std::ostream& out, const Group& group);
 
  private:
   std::shared_ptr<comm::detail::GroupState> state_;

@@ -133,7 +133,7 @@ class DeviceMesh {
     return out << mesh.to_string();
   }
   /// Equal axes, ranks at every coordinate, lanes and options.
-  friend bool operator==(const DeviceMesh& a, const DeviceMesh& b);
+  friend TSR_API bool operator==(const DeviceMesh& a, const DeviceMesh& b);
 
  private:
   DeviceMesh(std::shared_ptr<mesh::detail::MeshRoot> root, Layout layout,

@@ -69,7 +69,7 @@ class DTensor {
   std::vector<int64_t> shape() && { return shape_; }
   at::ScalarType dtype() const { return local_.scalar_type(); }
   /// "DTensor((8,4) Float, S(0), R) on DeviceMesh(dp=2, tp=2) over ranks 0-3".
-  friend std::ostream& operator<<(std::ostream& out, const DTensor& tensor);
+  friend TSR_API std::ostream& operator<<(std::ostream& out, const DTensor& tensor);
 
  private:
   DTensor(at::Tensor local, DeviceMesh mesh, Placements placements, std::vector<int64_t> shape);

@@ -37,7 +37,7 @@ struct RedistributeStep {
 
   friend bool operator==(const RedistributeStep&, const RedistributeStep&) = default;
   /// "axis 0: all-gather dim 1".
-  friend std::ostream& operator<<(std::ostream& out, const RedistributeStep& step);
+  friend TSR_API std::ostream& operator<<(std::ostream& out, const RedistributeStep& step);
 };
 
 /// How a tensor goes from one list of placements to another, the same on every rank.

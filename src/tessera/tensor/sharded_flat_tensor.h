@@ -109,7 +109,7 @@ class ShardedFlatTensor {
   std::optional<at::Tensor> unsharded_data() const;
 
   /// "ShardedFlatTensor(local_tensor=(3) Float, global_tensor=(2,3) Float)".
-  friend std::ostream& operator<<(std::ostream& out, const ShardedFlatTensor& tensor);
+  friend TSR_API std::ostream& operator<<(std::ostream& out, const ShardedFlatTensor& tensor);
 
  protected:
   struct State;

@@ -40,7 +40,7 @@ class ShardingSpec {
 
   friend bool operator==(const ShardingSpec&, const ShardingSpec&) = default;
   /// "(2,3) as [0,2)+[4,6) | [2,4)".
-  friend std::ostream& operator<<(std::ostream& out, const ShardingSpec& spec);
+  friend TSR_API std::ostream& operator<<(std::ostream& out, const ShardingSpec& spec);
 
  private:
   std::vector<int64_t> shape_;

@@ -94,7 +94,7 @@ class Layout {
   }
 
   /// Equal names, sizes and ranks at every coordinate.
-  friend bool operator==(const Layout& a, const Layout& b);
+  friend TSR_API bool operator==(const Layout& a, const Layout& b);
 
  private:
   Layout(std::vector<Axis> axes, int64_t origin, std::shared_ptr<const RankTable> table);
