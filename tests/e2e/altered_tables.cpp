@@ -165,7 +165,8 @@ void replace_all(json& value, const json& from, const json& to) {
 }
 
 void alter_flat_tensor(json& one, Dice& dice, const std::vector<std::string>& dtypes) {
-  if (one.contains("dtype")) replace_all(one, one["dtype"], dice.one_of(dtypes));
+  const json before = one.value("dtype", json());
+  if (!before.is_null()) replace_all(one, before, dice.one_of(dtypes));
   if (one.contains("group_ranks")) dice.shuffle(one["group_ranks"]);
 }
 
@@ -516,6 +517,8 @@ Pointers values_of_answer(const std::string& table, const json& one) {
       json compared = value;
       compared.erase("steps");
       add_values(compared, at, all);
+    } else if (key == "mask" && one["kind"] == "masked") {
+      continue;  // A question here.
     } else if (!is_no_answer(key) && key != "steps" && !one.contains("error")) {
       // The ranks of a group are a question in one table and an answer in another.
       if (key != "ranks" || value.is_object()) add_values(value, at, all);

@@ -2,6 +2,7 @@
 // destroy, or after an initialisation that failed, the peer still answers with some of what was
 // before; ours answers as a process that never had it.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "tests/golden/megatron_script.h"
@@ -12,34 +13,38 @@ namespace {
 
 // ---- What the peer leaves
 
-// Getters that read variables which destroy_model_parallel does not reset.
-bool outlives_destroy(const Call& call) {
+// Getters that read lists of ranks, which destroy_model_parallel does not reset and every
+// initialisation replaces.
+bool reads_rank_list(const std::string& name) {
+  static const std::set<std::string> kGetters{"get_data_parallel_src_rank",
+                                              "get_expert_model_parallel_src_rank",
+                                              "get_model_parallel_src_rank",
+                                              "get_pipeline_model_parallel_first_rank",
+                                              "get_pipeline_model_parallel_last_rank",
+                                              "get_pipeline_model_parallel_next_rank",
+                                              "get_pipeline_model_parallel_prev_rank",
+                                              "get_tensor_model_parallel_src_rank"};
+  return kGetters.contains(name);
+}
+
+// Those whose answer depends on overrides, too, so that it need not be one of before.
+bool is_mixed(const std::string& name) {
+  static const std::set<std::string> kGetters{"get_pipeline_model_parallel_last_rank",
+                                              "get_pipeline_model_parallel_next_rank",
+                                              "get_pipeline_model_parallel_prev_rank"};
+  return kGetters.contains(name);
+}
+
+// Getters that read what neither destroy_model_parallel nor every initialisation resets.
+bool outlives_initialisation(const Call& call) {
   static const std::set<std::string> kAlways{"get_data_parallel_rank",
-                                             "get_data_parallel_src_rank",
-                                             "get_expert_model_parallel_src_rank",
                                              "get_hierarchical_context_parallel_groups",
-                                             "get_hybrid_data_context_parallel_groups",
-                                             "get_model_parallel_src_rank",
-                                             "get_pipeline_model_parallel_first_rank",
-                                             "get_pipeline_model_parallel_last_rank",
-                                             "get_pipeline_model_parallel_next_rank",
-                                             "get_pipeline_model_parallel_prev_rank",
-                                             "get_tensor_model_parallel_src_rank",
-                                             "is_rank_in_embedding_group"};
+                                             "get_hybrid_data_context_parallel_groups"};
   static const std::set<std::string> kOfOneInstance{
       "get_data_parallel_group", "get_data_parallel_group_gloo", "get_data_parallel_world_size"};
   const bool of_one_instance = value_or(call.arguments, "with_context_parallel", false) &&
                                value_or(call.arguments, "partial_data_parallel", false);
   return kAlways.contains(call.name) || (of_one_instance && kOfOneInstance.contains(call.name));
-}
-
-// Getters whose answer is made of what is left and what is new.
-bool is_mixed(const std::string& name) {
-  static const std::set<std::string> kMixed{
-      "get_all_ranks", "get_pipeline_model_parallel_last_rank",
-      "get_pipeline_model_parallel_next_rank", "get_pipeline_model_parallel_prev_rank",
-      "is_rank_in_embedding_group"};
-  return kMixed.contains(name);
 }
 
 // Getters that know the number of virtual stages, which stays set where an initialisation fails.
@@ -76,12 +81,18 @@ class LeftOver {
       const bool failed = before.is_init() && before.peer_refused();
       if (before.is_destroy()) {
         ends_.push_back(i);
-        half_made_ = initialised_since_ = group_failed_ = buffer_failed_ = false;
+        half_made_ = initialised_since_ = has_virtual_stages_ = false;
+        group_failed_ = buffer_failed_ = false;
       }
       if (before.op.at(0) == "create_group" && before.peer_refused()) group_failed_ = true;
       if (before.op.at(0) == "buffer" && before.peer_refused()) buffer_failed_ = true;
-      if (failed) any_failed_ = half_made_ = true;
-      if (before.is_init()) initialised_since_ = !failed;
+      // What exists already is refused before anything is made.
+      if (failed && !initialised_since_) any_failed_ = half_made_ = true;
+      if (failed) has_virtual_stages_ |= sets_virtual_stages(before.op.at(1));
+      if (before.op.at(0) == "call" && before.op.at(1) == "set_data_parallel_rank") {
+        has_data_parallel_rank_ = true;
+      }
+      if (before.is_init() && !failed) initialised_since_ = true;
     }
   }
 
@@ -107,21 +118,34 @@ class LeftOver {
     return script_.ask_before(step_, done, script_.steps()[step_].op);
   }
 
-  /// Whether the peer's answer to one getter is what it had before.
-  bool explains(const Call& call, const Json& answer) const {
-    if (half_made_ && sees_virtual_stages(call.name)) return true;
-    if (call.name == "get_all_ranks") return !ends_.empty();  // Has the data-parallel rank in it.
-    if (ends_.empty() || !outlives_destroy(call)) return false;
-    if (any_failed_ || is_mixed(call.name)) return true;
-    Json op{"value", call.name, call.arguments};
+  /// Whether the peer's answer to one getter is what it had before, where ours is `got`.
+  bool explains(const Call& call, const Json& answer, const Json& got) const {
+    if (has_virtual_stages_ && sees_virtual_stages(call.name)) return true;
+    if (ends_.empty()) return false;
+    if (call.name == "get_all_ranks") return has_data_parallel_rank_;  // Which is part of it.
+    if (call.name == "is_rank_in_embedding_group") {
+      return got == false && (any_failed_ || was({call.name}, true));
+    }
+    const bool rank_list = reads_rank_list(call.name) && !initialised_since_;
+    if (!rank_list && !outlives_initialisation(call)) return false;
+    return any_failed_ || is_mixed(call.name) || was(call, answer);
+  }
+
+ private:
+  static bool sets_virtual_stages(const Json& arguments) {
+    return !value_or(arguments, "virtual_pipeline_model_parallel_size", nullptr).is_null();
+  }
+
+  /// Whether ours gave this answer before something was destroyed.
+  bool was(const Call& call, const Json& answer) const {
+    const Json op{"value", call.name, call.arguments};
     return std::ranges::any_of(ends_, [&](size_t end) {
-      std::vector<size_t> done;
-      for (size_t i = 0; i < end; ++i) done.push_back(i);
+      std::vector<size_t> done(end);
+      std::iota(done.begin(), done.end(), 0);
       return script_.ask_before(end, done, op) == answer;
     });
   }
 
- private:
   const Script& script_;
   size_t step_;
   std::vector<size_t> ends_;  // Where things were destroyed.
@@ -129,6 +153,8 @@ class LeftOver {
   bool group_failed_ = false;
   bool buffer_failed_ = false;
   bool half_made_ = false;
+  bool has_virtual_stages_ = false;
+  bool has_data_parallel_rank_ = false;
   bool initialised_since_ = false;
 };
 
@@ -138,7 +164,7 @@ bool explains_columns(const LeftOver& left, const Json& labels, const Json& expe
                       const Json& got) {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (expected.at(i) == got.at(i)) continue;
-    if (!left.explains(parse_call(labels[i]), expected[i])) return false;
+    if (!left.explains(parse_call(labels[i]), expected[i], got[i])) return false;
   }
   return true;
 }
@@ -161,7 +187,9 @@ Call call_of(const Json& op) {
 bool explains(const Json& test_case, const LeftOver& left, const Step& step) {
   const std::string kind = step.op.at(0);
   if (left.is_half_made()) return true;
-  if (kind == "value" || kind == "group") return left.explains(call_of(step.op), step.expected);
+  if (kind == "value" || kind == "group") {
+    return left.explains(call_of(step.op), step.expected, step.got);
+  }
   if (kind == "globals_not_none") return explains_variables(left, step.expected, step.got);
   if (kind == "buffer") return left.has_failed_buffer();
   // With an empty list the world alone gets the time-out.
