@@ -75,7 +75,7 @@ def fields(action):
 
 
 def case(text):
-    entry = {"id": "parse:" + text, "kind": "parse", "text": text}
+    entry = {"id": "parse:" + ascii(text), "kind": "parse", "text": text}
     try:
         action = _Action.from_str(text)
     except Exception as error:  # Whatever it is, the peer does not take the text.
