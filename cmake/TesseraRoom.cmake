@@ -74,7 +74,7 @@ function(tessera_gtest_run name target label filter)
     set(flag --gtest_filter=${filter})
   endif()
   add_test(NAME ${name} COMMAND ${target} ${flag})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900 FAIL_REGULAR_EXPRESSION "${tessera_no_tests}")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} FAIL_REGULAR_EXPRESSION "${tessera_no_tests}")
 endfunction()
 
 # What GoogleTest says, with exit code 0, if it has run no test.

@@ -14,7 +14,10 @@ run_ctest() {
   local preset=$1
   shift
   say "running the tests of build/$preset"
-  in_group ctest --test-dir "$root/build/$preset" --output-on-failure -j "$(nproc)" "$@"
+  # For a whole program of tests. Those that could wait for ever have a shorter limit of their own.
+  local seconds=900
+  [[ -z ${TESSERA_SOAK-} ]] || seconds=14400
+  in_group ctest --test-dir "$root/build/$preset" --output-on-failure --timeout "$seconds" -j "$(nproc)" "$@"
   lap "tests of build/$preset"
 }
 

@@ -15,6 +15,7 @@
 #include "tests/testkit/contains.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
+#include "tests/testkit/variable.h"
 
 namespace tessera {
 namespace {
@@ -111,7 +112,7 @@ TEST(DdpFailedPass, IsToldToAllRanksWhichGoOnTogether) {
 }
 
 TEST(DdpFailedPass, IsToldInCheckedModeToo) {
-  setenv("TESSERA_CHECK_COLLECTIVES", "1", 1);
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](const World& world) { fail_and_recover(world, Place::kLoss, 2, 500); });
 }
 
