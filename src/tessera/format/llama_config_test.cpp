@@ -93,7 +93,7 @@ TEST(LlamaConfig, SizesThatNoMachineHoldsAreRefusedByName) {
   EXPECT_EQ(refusal(R"({"num_hidden_layers": 1000000000})"),
             "config.json: num_hidden_layers=1000000000; there are from 1 to 65536");
   EXPECT_EQ(refusal(R"({"hidden_size": 200000000, "num_attention_heads": 2000})"),
-            "config.json: the sizes make 5,331,218,012,812,800,000 parameters; at most "
+            "config.json: the sizes make 5,120,224,166,600,000,000 parameters; at most "
             "1,125,899,906,842,624 are allowed");
   EXPECT_NE(refusal(R"({"vocab_size": 2147483648, "hidden_size": 2147483648,
                         "num_attention_heads": 1})")
