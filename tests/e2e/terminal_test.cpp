@@ -62,7 +62,7 @@ void expect_spelt(const std::string& text, const std::string& name) {
 
 TEST(Terminal, NamesOfFilesAreSpeltWhereverTheyAreShown) {
   const TemporaryFolder folder;
-  const std::string table = folder.file("a\x1b[31m\xff<b>.csv", "0F0,0B0\r\n");
+  folder.file("a\x1b[31m\xff<b>.csv", "0F0,0B0\r\n");
   const auto shown = testkit::run(concat("cd ", folder.path(), " && ", kProgram,
                                          "schedule --csv-in 'a\x1b[31m\xff<b>.csv' --svg x.svg "
                                          "--html 'p\x1b.html' --color never"));
