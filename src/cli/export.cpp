@@ -10,6 +10,7 @@
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/read_file.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/train/run_folder.h"
@@ -89,7 +90,7 @@ int run_export(const std::vector<std::string>& arguments) {
   check_empty(flags.folder);
   copy_weights(WeightFiles(model), flags.folder, shard_bytes);
   copy_config(model, flags.folder);
-  std::cout << concat(flags.folder, " holds ", WeightFiles(flags.folder).files().size(),
+  std::cout << concat(visible(flags.folder), " holds ", WeightFiles(flags.folder).files().size(),
                       " weight file(s) and config.json; transformers loads it by "
                       "LlamaForCausalLM.from_pretrained\n");
   return kOk;

@@ -1,13 +1,17 @@
 // `tessera inspect`: what a file or folder of weights holds, and whether it is whole.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <span>
 
 #include "cli/json_text.h"
 #include "cli/parse.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/format/npy.h"
 #include "tessera/format/weight_files.h"
 
@@ -30,13 +34,22 @@ Row row_of(const StoredTensor& tensor, const std::string& path) {
   return {tensor.spec, tensor.num_bytes(), std::filesystem::path(path).filename()};
 }
 
+void check_nothing_left(const WeightFiles& weights, const std::string& folder) {
+  constexpr size_t kShown = 3;
+  const std::vector<std::string> left = weights.left_over();
+  if (left.empty()) return;
+  const std::span<const std::string> first(left.data(), std::min(kShown, left.size()));
+  throw DataError(concat(folder, " is not whole: its index leaves out ", join(first, ", "),
+                         left.size() > kShown ? concat(" and ", left.size() - kShown, " more") : "",
+                         "; is ", kWeightIndex, " of another model?"));
+}
+
 std::vector<Row> rows_of_folder(const std::string& folder) {
   const WeightFiles weights(folder);
+  check_nothing_left(weights, folder);
   std::vector<Row> rows;
   for (const SafetensorsFile& file : weights.files()) {
-    for (const StoredTensor& tensor : file.tensors()) {
-      if (weights.contains(tensor.spec.name)) rows.push_back(row_of(tensor, file.path()));
-    }
+    for (const StoredTensor& tensor : file.tensors()) rows.push_back(row_of(tensor, file.path()));
   }
   return rows;
 }
@@ -75,13 +88,13 @@ void write_text(const std::string& path, const std::vector<Row>& rows) {
   table.add_column("bytes", Align::kRight);
   table.add_column("file");
   for (const Row& row : rows) {
-    table.add_row({without_controls(row.spec.name), std::string(to_string(row.spec.dtype)),
+    table.add_row({row.spec.name, std::string(to_string(row.spec.dtype)),
                    join(row.spec.shape, " × "), with_thousands(row.bytes), row.file});
     bytes += row.bytes;
     numbers += elements(row.spec.shape);
   }
   std::cout << table.to_string() << '\n'
-            << path << " is whole: " << rows.size()
+            << visible(path) << " is whole: " << rows.size()
             << (rows.size() == 1 ? " tensor, " : " tensors, ") << with_thousands(numbers)
             << " numbers, " << with_thousands(bytes) << " bytes\n";
 }
@@ -95,7 +108,7 @@ void write_json(const std::vector<Row>& rows) {
                        {"bytes", row.bytes},
                        {"file", row.file}});
   }
-  std::cout << json_text(nlohmann::ordered_json{{"tensors", tensors}}, 2) << '\n';
+  data_out() << json_text(nlohmann::ordered_json{{"tensors", tensors}}, 2) << '\n';
 }
 
 }  // namespace

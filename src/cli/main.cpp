@@ -10,6 +10,7 @@
 #include "cli/parse.h"
 #include "cli/verbs.h"
 #include "tessera/base/error.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera::cli {
@@ -24,7 +25,7 @@ int explain_unknown(std::string_view word) {
     if (!name.empty()) names.emplace_back(name);
   }
   if (flag) names = {"--help", "--version"};
-  std::cerr << "tessera: unknown " << (flag ? "flag" : "verb") << " '" << word << "'"
+  std::cerr << "tessera: unknown " << (flag ? "flag" : "verb") << " '" << visible(word) << "'"
             << did_you_mean(word, names) << "\n`tessera --help` lists the verbs.\n";
   return kBadUsage;
 }

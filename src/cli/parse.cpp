@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/terminal.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/error.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/worker.h"
 
@@ -30,7 +32,7 @@ std::string explain_extra(const CLI::App& app) {
 
 // For people on stderr, for the launcher of a rank in its error file.
 int explain(const std::exception& error, int code) {
-  std::cerr << "tessera: " << error.what() << "\n";
+  std::cerr << "tessera: " << visible_lines(error.what()) << "\n";
   report_error(error.what());
   return code;
 }
@@ -52,22 +54,24 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
   try {
     app.parse(std::move(arguments));
     if (app.remaining().empty()) return std::nullopt;
-    std::cerr << app.get_name() << ": " << explain_extra(app) << "\n";
+    std::cerr << app.get_name() << ": " << visible(explain_extra(app)) << "\n";
   } catch (const CLI::Success&) {
     std::cout << app.help();
     return kOk;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app.get_name() << ": " << error.what() << "\n";
+    std::cerr << app.get_name() << ": " << visible_lines(error.what()) << "\n";
   }
   std::cerr << "`" << app.get_name() << " --help` lists the flags.\n";
   return kBadUsage;
 }
 
 int guarded(const std::function<int()>& body) {
+  const PlainStreams plain;
   try {
     const int code = body();
     std::cout.flush();
-    if (std::cout) return code;
+    data_out().flush();
+    if (std::cout && data_out()) return code;
     throw DataError("cannot write the output; is the disk full or the reader gone?");
   } catch (const ConfigError& error) {
     return explain(error, kBadUsage);

@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/draw/layout_page.h"
 
 namespace tessera::cli {
@@ -70,7 +71,7 @@ int run_translation(const RanksFlags& flags, const DialectQuery& query) {
   const TranslationView answer{view.layout, query.flags, to,
                                translate(view.layout, to, query.gpus_per_node)};
   if (flags.json) {
-    write_translation_json(answer, std::cout);
+    write_translation_json(answer, data_out());
   } else {
     write_translation_text(answer, std::cout);
   }
@@ -78,8 +79,8 @@ int run_translation(const RanksFlags& flags, const DialectQuery& query) {
 }
 
 void write_remarks(const RanksFlags& flags) {
-  if (flags.svg) std::cout << "\npicture: " << *flags.svg << "\n";
-  if (flags.html) std::cout << "\npage: " << *flags.html << "\n";
+  if (flags.svg) std::cout << "\npicture: " << visible(*flags.svg) << "\n";
+  if (flags.html) std::cout << "\npage: " << visible(*flags.html) << "\n";
   if (!flags.is_example()) return;
   const Dialect& dialect = find_dialect(flags.dialect);
   std::cout << "\nThis is an example. Your own layout:\n  tessera ranks "
@@ -130,7 +131,7 @@ int run_ranks(const std::vector<std::string>& arguments) {
   const RanksView view = view_of(flags, query);
   write_pictures(view, flags);
   if (flags.json) {
-    write_ranks_json(view, std::cout);
+    write_ranks_json(view, data_out());
     return kOk;
   }
   write_ranks_text(view, {terminal_width(), color_mode(flags.color)}, std::cout);

@@ -65,11 +65,11 @@ ScheduleView view_of_kind(const std::string& word, const ScheduleFlags& flags) {
                             config.microbatches};
   if (is_generated(kind)) {
     check_config(config);
-    check_table_size(shape, false);
+    check_table_size(shape, TableOrigin::kMade);
     return view_of(make_schedule(config, costs, flags.memory_limit), costs);
   }
   const SearchRequest request = search_request(config, costs, flags.memory_limit);
-  check_table_size(shape, true);
+  check_table_size(shape, TableOrigin::kSearched);
   return view_of(search(request));
 }
 
@@ -131,7 +131,7 @@ int run_schedule(const std::vector<std::string>& arguments) {
       make_files(flags, {timelines, title, costs_text(flags), views[0].schedule});
   write_files(files);
   const bool compare = !flags.compare.empty();
-  if (flags.json) write_schedule_json(views, compare, std::cout);
+  if (flags.json) write_schedule_json(views, compare, data_out());
   if (flags.uses_stdout()) return kOk;
 
   write_schedule_text(views, timelines, {{terminal_width(), color_mode(flags.color)}, compare},

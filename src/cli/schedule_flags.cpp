@@ -149,6 +149,8 @@ void check_together(const ScheduleFlags& flags) {
       flags.csv_in || flags.from_trace || flags.is_example() || (flags.pp && flags.microbatches),
       flags.pp ? "--microbatches" : "--pp",
       " is missing; give both sizes, e.g. --pp 4 --microbatches 8");
+  TSR_CHECK(flags.stages_per_rank.value_or(1) > 0, "--stages-per-rank ",
+            flags.stages_per_rank.value_or(0), " is not positive; a rank has at least 1 stage");
   check_times(flags.costs);
   check_results(flags);
 }

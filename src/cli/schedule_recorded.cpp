@@ -50,7 +50,7 @@ int show_recorded(const ScheduleFlags& flags) {
                          .subtitle = costs_text(view),
                          .table = view.best == nullptr ? schedule : view.best->schedule});
   write_files(files);
-  if (flags.json) write_recorded_json(view, std::cout);
+  if (flags.json) write_recorded_json(view, data_out());
   if (flags.uses_stdout()) return kOk;
 
   const TerminalOptions terminal{terminal_width(), color_mode(flags.color)};

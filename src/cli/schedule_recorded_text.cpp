@@ -5,6 +5,7 @@
 #include "cli/schedule.h"
 #include "cli/schedule_recorded.h"
 #include "cli/table.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera::cli {
@@ -84,7 +85,7 @@ std::string stages_text(const Schedule& schedule) {
 }
 
 std::string advice(const RecordedView& view) {
-  const std::string& present = view.step.schedule.name();
+  const std::string present = visible(view.step.schedule.name());
   if (view.best == nullptr) {
     return concat("No other schedule within this memory would be quicker than ", present, ".\n");
   }

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "cli/files.h"
+#include "cli/terminal.h"
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/draw/timeline_page.h"
 #include "tessera/draw/timeline_svg.h"
 #include "tessera/draw/timeline_trace.h"
@@ -56,7 +58,7 @@ std::vector<ScheduleFile> make_files(const ScheduleFlags& flags, const ScheduleD
 void write_files(std::span<const ScheduleFile> files) {
   for (const ScheduleFile& file : files) {
     if (file.path == "-") {
-      std::cout << file.text;
+      data_out() << file.text;
     } else {
       write_file(file.path, file.text);
     }
@@ -64,7 +66,8 @@ void write_files(std::span<const ScheduleFile> files) {
 }
 
 void list_files(std::span<const ScheduleFile> files) {
-  for (const ScheduleFile& file : files) std::cout << file.what << ": " << file.path << "\n";
+  for (const ScheduleFile& file : files)
+    std::cout << file.what << ": " << visible(file.path) << "\n";
 }
 
 }  // namespace tessera::cli

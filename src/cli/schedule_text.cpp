@@ -2,6 +2,7 @@
 
 #include "cli/schedule.h"
 #include "cli/table.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/timeline_terminal.h"
 
@@ -79,8 +80,8 @@ void write_schedule_text(std::span<const ScheduleView> views, std::span<const Ti
     out << (few ? rank_table(views[0]) : rank_extremes(views[0])) << "\n";
   }
   for (const ScheduleView& view : views) {
-    if (!view.origin.empty()) out << view.schedule.name() << ", " << view.origin << "\n";
-    out << "verified" << (options.compare ? concat(" ", view.schedule.name()) : "") << ": "
+    if (!view.origin.empty()) out << visible(view.schedule.name()) << ", " << view.origin << "\n";
+    out << "verified" << (options.compare ? concat(" ", visible(view.schedule.name())) : "") << ": "
         << view.verification.to_string() << "\n";
   }
   if (work_differs(views)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 
 namespace tessera::cli {
 namespace {
@@ -27,6 +28,7 @@ void Table::add_column(std::string title, Align align) {
 void Table::add_row(std::vector<std::string> cells) {
   TSR_ASSERT(cells.size() == columns_.size(), "a row has ", cells.size(), " cells for ",
              columns_.size(), " columns");
+  for (std::string& cell : cells) cell = visible(cell);
   rows_.push_back(std::move(cells));
 }
 

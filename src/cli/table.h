@@ -11,7 +11,7 @@ enum class Align { kLeft, kRight };
 class Table {
  public:
   void add_column(std::string title, Align align = Align::kLeft);
-  /// One cell per column.
+  /// One cell per column, shown as by visible().
   void add_row(std::vector<std::string> cells);
   std::string to_string() const;
 

@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/draw/flight_trace.h"
 
 namespace tessera::cli {
@@ -72,7 +73,7 @@ int run_trace(const std::vector<std::string>& arguments) {
   write_file(flags.out, trace_of(dumps));
   write_flight_text(title_of(dumps.front()), analyse_flight(dumps), color_mode(flags.color),
                     std::cout);
-  std::cout << "\ntrace: " << flags.out << " (ui.perfetto.dev opens it)\n";
+  std::cout << "\ntrace: " << visible(flags.out) << " (ui.perfetto.dev opens it)\n";
   return kOk;
 }
 

@@ -61,7 +61,7 @@ int run_train(const std::vector<std::string>& arguments) {
   if (const auto done = parse(app, arguments)) return *done;
   const TrainConfig config = flags.config();
   if (flags.print_config) {
-    std::cout << to_toml(config);
+    data_out() << to_toml(config);
     return kOk;
   }
   check_job(config);

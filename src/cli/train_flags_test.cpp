@@ -67,7 +67,7 @@ TEST(TrainFlags, Switches) {
 
 TEST(TrainFlags, WrongWordsAreNamed) {
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--steps", "many"}); }),
-            "train.steps is 'many'; it takes a whole number from 1");
+            "train.steps is 'many'; it takes a whole number from 1 to 1,000,000,000,000");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--dtype", "fp16"}); }),
             "--dtype: train.dtype is 'fp16'; choose fp32, bf16 or fp64; did you mean 'fp32'?");
   CLI::App app("", "tessera train");

@@ -15,7 +15,7 @@ constexpr const char* kRestOfLine = "\x1b[K";  // Clears what a longer line has 
 
 }  // namespace
 
-TrainScreen::TrainScreen(int64_t steps) : terminal_(isatty(STDERR_FILENO) == 1) {
+TrainScreen::TrainScreen(int64_t steps) : terminal_(obeys_escapes(STDERR_FILENO)) {
   progress_.steps = steps;
 }
 

@@ -48,6 +48,22 @@ TEST(Inspect, ListsAFolderAsJson) {
   EXPECT_EQ(tensors[1]["shape"], nlohmann::json({3, 2}));
 }
 
+TEST(Inspect, AFolderIsNotWholeWhereItsIndexLeavesTensorsOut) {
+  const TemporaryFolder folder;
+  write_weights(folder.path("x"), "b");
+  SafetensorsWriter two(folder.path("y"), {{"a", DType::kU8, {1}}, {"c", DType::kU8, {1}}});
+  two.write(std::vector<std::byte>(1));
+  two.write(std::vector<std::byte>(1));
+  two.finish();
+  folder.file("model.safetensors.index.json", weight_index_json({{"a", "y"}, {"b", "x"}}, 14));
+  const auto result = inspect(folder.path());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "tessera: " + folder.path() +
+                            " is not whole: its index leaves out 'c' in y; is "
+                            "model.safetensors.index.json of another model?\n");
+}
+
 TEST(Inspect, AFileNameNeedNotBeText) {
   const TemporaryFolder folder;
   const std::string path = folder.path("a\xff.safetensors");

@@ -113,6 +113,7 @@ TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
   testkit::run("sed s/job-7/job-8/ " + good + "/rank_1.json >" + good + "/other");
   testkit::run("sed 's/\"restart\":0/\"restart\":1/' " + good + "/rank_1.json >" + good + "/again");
   testkit::run("head -c 1000 " + first + " >" + good + "/cut");
+  testkit::run("truncate -s 70M " + good + "/large; touch " + good + "/empty");
   const std::vector<Refusal> refusals{
       {"", 2, "no dumps were given; name the files that the ranks wrote"},
       {good, 2, " is a folder; name the dumps in it"},
@@ -121,8 +122,9 @@ TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
       {first + " " + good + "/other", 2, "are of different jobs, 'job-7' and 'job-8'"},
       {first + " " + good + "/again", 2, "are of different attempts, restart 0 and 1"},
       {good + "/cut", 1, "/cut: broken JSON near byte"},
-      {"/dev/zero", 1, "/dev/zero: larger than the 67,108,864 bytes"},
-      {"/dev/null", 1, "/dev/null: broken JSON"},
+      {good + "/large", 1, "/large: larger than the 67,108,864 bytes"},
+      {good + "/empty", 1, "/empty: broken JSON"},
+      {"/dev/zero", 1, "/dev/zero is a device, not a plain file"},
       {first + " --out " + first, 2, "is one of the dumps; name another file"},
       {first + " --out /no/such/folder/x", 1, "cannot write /no/such/folder/x"},
       {first + " --uot x", 2, "did you mean '--out'?"},

@@ -1,25 +1,73 @@
 #include "tessera/base/read_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <vector>
 
 #include "tessera/base/check.h"
 
 namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view kind_of(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::character:
+    case fs::file_type::block:
+      return "a device";
+    default:
+      return "no file";
+  }
+}
+
+void check_plain(const std::string& path) {
+  std::error_code none;  // What cannot be looked at cannot be opened either, which says more.
+  const fs::file_type type = fs::status(path, none).type();
+  if (type == fs::file_type::regular || type == fs::file_type::none ||
+      type == fs::file_type::not_found) {
+    return;
+  }
+  throw DataError(concat(path, " is ", kind_of(type), ", not a plain file; name a plain file"));
+}
+
+}  // namespace
+
+Descriptor open_plain_file(const std::string& path) {
+  check_plain(path);
+  // What it has become since then does not make us wait.
+  Descriptor file = checked(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
+                            "cannot open " + path);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) throw_system_error("cannot read " + path);
+  if (!S_ISREG(status.st_mode)) throw DataError(concat(path, " is no longer a plain file"));
+  return file;
+}
 
 std::string read_file(const std::string& path, size_t most) {
-  TSR_CHECK(!std::filesystem::is_directory(path), path, " is a folder; name a file in it");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw DataError(concat("cannot open ", path, "; is it there and readable?"));
+  TSR_CHECK(!fs::is_directory(path), path, " is a folder; name a file in it");
+  const Descriptor file = open_plain_file(path);
+  constexpr size_t kPart = 1 << 20;
   std::string text;
-  std::vector<char> part(1 << 20);
-  while (file && text.size() <= most) {
-    file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text.append(part.data(), static_cast<size_t>(file.gcount()));
+  for (;;) {
+    const size_t before = text.size();
+    text.resize(before + kPart);
+    const ssize_t got = read(file.get(), text.data() + before, kPart);
+    text.resize(before + static_cast<size_t>(std::max<ssize_t>(0, got)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_system_error("cannot read " + path);
+    if (got == 0 || text.size() > most) return text;
   }
-  if (file.bad()) throw DataError(concat("cannot read ", path));
-  return text;
 }
 
 }  // namespace tessera

@@ -68,17 +68,6 @@ std::optional<int64_t> to_integer(std::string_view text) {
   return error == std::errc() && stopped == end ? std::optional(value) : std::nullopt;
 }
 
-std::string without_controls(std::string text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool c1 =
-        byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (byte < 0x20 || byte == 0x7F || c1) text[i] = ' ';
-    if (c1) text[i + 1] = ' ';
-  }
-  return text;
-}
-
 std::string with_thousands(int64_t number) {
   std::string digits = std::to_string(number);
   const int first_digit = number < 0 ? 1 : 0;

@@ -46,10 +46,6 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 /// The whole text as a decimal number of 64 bits; nothing where it is anything else.
 std::optional<int64_t> to_integer(std::string_view text);
 
-/// The text with blanks for what could steer the terminal of who reads it: C0, DEL and, in UTF-8,
-/// C1.
-std::string without_controls(std::string text);
-
 /// 1048576 as "1,048,576".
 std::string with_thousands(int64_t number);
 

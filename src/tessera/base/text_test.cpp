@@ -50,9 +50,5 @@ TEST(Text, LowerCase) {
   EXPECT_EQ(to_lower("TP-cP"), "tp-cp");
 }
 
-TEST(Text, NothingSteersTheTerminal) {
-  EXPECT_EQ(without_controls("a\x1b[2J\nb\x7f\xc2\x9b\xc3\xa9\xc2"), "a [2J b   \xc3\xa9\xc2");
-}
-
 }  // namespace
 }  // namespace tessera

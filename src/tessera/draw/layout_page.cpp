@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
@@ -171,8 +172,7 @@ std::string page_json(const LayoutPage& page) {
     json["symbols"] = symbols_json(layout, *page.step);
     json["assumptions"] = traffic_assumptions();
   }
-  // File names need not be UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return page_text(std::move(json));
 }
 
 std::string draw_page(const LayoutPage& page) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/draw/internal/axis.h"
 #include "tessera/draw/loss_curve.h"
 
@@ -106,7 +107,8 @@ class Drawing {
   int64_t width() const { return label_ + 2 + columns_; }
 
   std::string entry(size_t series, bool with_value) const {
-    const auto& [name, points] = curve_.series[series];
+    const auto& points = curve_.series[series].points;
+    const std::string name = visible(curve_.series[series].name);
     return with_value && !points.empty() ? concat(name, " ", short_number(points.back().y)) : name;
   }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/rank_grid.h"
 
@@ -46,7 +47,7 @@ class Drawing {
 
  private:
   static std::string heading(const RankPanel& panel) {
-    return concat(panel.label, ": ", panel.caption);
+    return concat(visible(panel.label), ": ", panel.caption);
   }
 
   void draw_band(std::span<const RankPanel> panels) {

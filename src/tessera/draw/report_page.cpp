@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/draw/internal/axis.h"
+#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
@@ -54,7 +55,7 @@ std::string page_json(const ReportPage& page) {
   for (const ReportTable& table : page.configuration) {
     json["configuration"].push_back({{"title", table.title}, {"facts", facts_json(table.facts)}});
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return page_text(std::move(json));
 }
 
 std::string draw_page(const ReportPage& page) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/page_parts.h"
 
 namespace tessera {
@@ -85,8 +86,7 @@ std::string page_json(std::span<const Timeline> timelines, std::string_view subt
   for (const Timeline& timeline : timelines) {
     json["schedules"].push_back(timeline_json(timeline));
   }
-  // File names need not be UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return page_text(std::move(json));
 }
 
 std::string draw_page(std::span<const Timeline> timelines, std::string_view title,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <sstream>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
@@ -209,9 +210,10 @@ class Drawing {
 std::string heading(const Timeline& timeline, const TerminalOptions& options) {
   const std::string shape = concat(": ", timeline.shape_text());
   const std::string result = timeline.result_text();
-  const size_t width = timeline.name().size() + shape.size() + 2 + result.size();
+  const std::string name = visible(timeline.name());
+  const size_t width = name.size() + shape.size() + 2 + result.size();
   const bool one_line = width <= static_cast<size_t>(options.width);
-  return concat(bold(timeline.name(), options.color), shape, one_line ? "; " : "\n", result, "\n");
+  return concat(bold(name, options.color), shape, one_line ? "; " : "\n", result, "\n");
 }
 
 std::string draw_terminal(std::span<const Timeline> timelines, const TerminalOptions& options) {

@@ -247,6 +247,17 @@ TEST(TimelineSvg, SeveralShareAnAxis) {
   EXPECT_EQ(count(svg, ">20</text>"), 2U) << "both rulers go to the end of the longer one";
 }
 
+TEST(TimelineNames, AreSpeltInEveryPicture) {
+  const Schedule schedule = generate({.pp = 1, .microbatches = 1});
+  const std::vector<Timeline> timelines = one({schedule, simulate(schedule, {}), "a\x1b[2J\xff<b"});
+  EXPECT_NE(draw_svg(timelines, "\x07", "").find("a\\x1b[2J\\xff&lt;b"), std::string::npos);
+  EXPECT_NE(draw_svg(timelines, "\x07", "").find(">\\x07<"), std::string::npos);
+  EXPECT_TRUE(draw_terminal(timelines, {.width = 80}).starts_with("a\\x1b[2J\\xff<b: "));
+  const json page = json::parse(page_json(timelines, "\x7f"));
+  EXPECT_EQ(page["schedules"][0]["name"], "a\\x1b[2J\\xff<b");
+  EXPECT_EQ(page["subtitle"], "\\x7f");
+}
+
 TEST(TimelineTrace, IsATraceOfAllRanks) {
   std::vector<Timeline> timelines = one(timeline_of(ScheduleKind::kDualPipeV, 2, 4));
   timelines.push_back(timeline_of(ScheduleKind::k1F1B, 2, 4));

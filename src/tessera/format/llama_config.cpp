@@ -6,6 +6,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/format/internal/json_field.h"
+#include "tessera/format/llama_size.h"
 
 namespace tessera {
 
@@ -14,6 +15,8 @@ using namespace format::detail;
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;  // Products of two sizes stay below 2^63.
+constexpr int64_t kMostLayers = 1 << 16;
+constexpr int64_t kMostParameters = int64_t{1} << 50;  // Their bytes stay numbers.
 
 // Where a field is missing or null, what stands in `value` stays.
 void read(const JsonField& root, std::string_view key, int64_t& value) {
@@ -77,8 +80,13 @@ void check_sizes(const LlamaConfig& config) {
        {"num_key_value_heads", config.num_key_value_heads},
        {"head_dim", config.head_dim}}};
   for (const auto& [name, size] : sizes) {
-    TSR_CHECK(size > 0 && size <= kLargest, name, "=", size, "; sizes go from 1 to 2^31");
+    TSR_CHECK(size > 0 && size <= kLargest, name, "=", size, "; sizes go from 1 to ", kLargest);
   }
+  TSR_CHECK(config.num_hidden_layers <= kMostLayers, "num_hidden_layers=", config.num_hidden_layers,
+            "; there are from 1 to ", kMostLayers);
+  const int64_t parameters = parameter_count(config);
+  TSR_CHECK(parameters <= kMostParameters, "the sizes make ", with_thousands(parameters),
+            " parameters; at most ", with_thousands(kMostParameters), " are allowed");
 }
 
 }  // namespace

@@ -81,9 +81,24 @@ TEST(LlamaConfig, OfNoSizeIsRefused) {
   const auto refusal_of = [](LlamaConfig config) {
     return testkit::message_of<ConfigError>([&] { check(config); });
   };
-  EXPECT_EQ(refusal_of({.hidden_size = 0}), "hidden_size=0; sizes go from 1 to 2^31");
+  EXPECT_EQ(refusal_of({.hidden_size = 0}), "hidden_size=0; sizes go from 1 to 2147483648");
   EXPECT_EQ(refusal_of({.num_key_value_heads = -1}),
-            "num_key_value_heads=-1; sizes go from 1 to 2^31");
+            "num_key_value_heads=-1; sizes go from 1 to 2147483648");
+}
+
+TEST(LlamaConfig, SizesThatNoMachineHoldsAreRefusedByName) {
+  EXPECT_EQ(refusal(R"({"vocab_size": 4611686018427387904})"),
+            "config.json: vocab_size is 4611686018427387904; expected a whole number from 1 to "
+            "2147483648");
+  EXPECT_EQ(refusal(R"({"num_hidden_layers": 1000000000})"),
+            "config.json: num_hidden_layers=1000000000; there are from 1 to 65536");
+  EXPECT_EQ(refusal(R"({"hidden_size": 200000000, "num_attention_heads": 2000})"),
+            "config.json: the sizes make 5,120,224,166,600,000,000 parameters; at most "
+            "1,125,899,906,842,624 are allowed");
+  EXPECT_NE(refusal(R"({"vocab_size": 2147483648, "hidden_size": 2147483648,
+                        "num_attention_heads": 1})")
+                .find("config.json: the size of the Llama overflows 64 bits: "),
+            std::string::npos);
 }
 
 }  // namespace

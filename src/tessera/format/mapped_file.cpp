@@ -1,6 +1,5 @@
 #include "tessera/format/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,15 +8,14 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/read_file.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
 
-MappedFile::MappedFile(const std::string& path)
-    : path_(path), file_(checked(open(path.c_str(), O_RDONLY | O_CLOEXEC), "cannot open " + path)) {
+MappedFile::MappedFile(const std::string& path) : path_(path), file_(open_plain_file(path)) {
   struct stat status {};
   if (fstat(file_.get(), &status) != 0) throw_system_error("cannot read " + path);
-  if (!S_ISREG(status.st_mode)) throw DataError(concat(path, " is no plain file"));
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;  // Nothing can be mapped of an empty file.
   void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_.get(), 0);

@@ -123,7 +123,7 @@ RecordedStep join_records(std::vector<PipelineRecord> records) {
   check_together(records);
   const PipelineRecord& first = records.front();
   try {
-    check_table_size(first.shape, false);
+    check_table_size(first.shape, TableOrigin::kGiven);
     Rows rows = rows_of(records);
     Schedule schedule(first.schedule, first.shape, std::move(rows.actions));
     verify(schedule);

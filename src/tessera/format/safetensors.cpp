@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/format/internal/json_field.h"
 
@@ -46,7 +47,7 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view o
 Metadata read_metadata(const JsonField& field) {
   Metadata metadata;
   field.members([&](const std::string& key, const JsonField& value) {
-    metadata.emplace(without_controls(key), value.text());
+    metadata.emplace(visible(key), value.text());
   });
   return metadata;
 }
@@ -87,7 +88,7 @@ void check_cover(const SafetensorsHeader& header, int64_t file_size, std::string
     throw DataError(concat(origin, ": ", words...));
   };
   for (const StoredTensor& tensor : header.tensors) {
-    const std::string name = without_controls(tensor.spec.name);
+    const std::string name = visible(tensor.spec.name);
     if (tensor.begin < at)
       refuse("'", name, "' begins at offset ", tensor.begin,
              ", within another tensor that ends at ", at);

@@ -1,8 +1,10 @@
 #include "tessera/format/weight_files.h"
 
 #include <filesystem>
+#include <set>
 
 #include "tessera/base/error.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/format/internal/json_field.h"
 
@@ -16,6 +18,11 @@ namespace fs = std::filesystem;
 
 std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// "model-00002-of-00003.safetensors".
+bool is_part(std::string_view file) {
+  return file.starts_with("model-") && file.ends_with(".safetensors");
 }
 
 }  // namespace
@@ -72,7 +79,7 @@ void WeightFiles::open_shards(const std::string& folder, const std::string& inde
     const size_t which = opened.at(file);
     const StoredTensor* tensor = files_[which].find(name);
     if (tensor == nullptr) {
-      throw DataError(concat(index, ": '", without_controls(name), "' is said to be in ", file,
+      throw DataError(concat(index, ": '", visible(name), "' is said to be in ", file,
                              ", which does not hold it"));
     }
     by_name_[name] = {.file = which, .tensor = tensor};
@@ -83,6 +90,26 @@ std::vector<std::string> WeightFiles::names() const {
   std::vector<std::string> names;
   for (const auto& [name, place] : by_name_) names.push_back(name);
   return names;
+}
+
+std::vector<std::string> WeightFiles::left_over() const {
+  std::vector<std::string> found;
+  std::set<fs::path> known;
+  for (const SafetensorsFile& file : files_) {
+    const fs::path name = fs::path(file.path()).filename();
+    known.insert(name);
+    for (const StoredTensor& tensor : file.tensors()) {
+      const auto at = by_name_.find(tensor.spec.name);
+      if (at != by_name_.end() && at->second.tensor == &tensor) continue;
+      found.push_back(concat("'", visible(tensor.spec.name), "' in ", name.native()));
+    }
+  }
+  if (!fs::exists(fs::path(folder_) / kWeightIndex)) return found;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const fs::path name = entry.path().filename();
+    if (is_part(name.native()) && !known.contains(name)) found.push_back(name.native());
+  }
+  return found;
 }
 
 const WeightFiles::Place& WeightFiles::place(std::string_view name) const {

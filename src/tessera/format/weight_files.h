@@ -30,6 +30,11 @@ class WeightFiles {
   /// The tensors in the order of their names.
   std::vector<std::string> names() const;
 
+  /// What lies in the folder although the index does not lead to it: tensors of its files, as
+  /// "'name' in file", and files that are called as parts are, model-*.safetensors. Empty without
+  /// an index.
+  std::vector<std::string> left_over() const;
+
   bool contains(std::string_view name) const { return by_name_.contains(name); }
   /// DataError with the nearest name where there is none.
   const TensorSpec& spec(std::string_view name) const&;

@@ -48,6 +48,20 @@ TEST(WeightFiles, TheIndexDecidesWhateverFilesAreCalled) {
   EXPECT_EQ(value(files, "a"), 'a');
   EXPECT_EQ(value(files, "b"), 'b');
   EXPECT_FALSE(files.contains("left over"));
+  EXPECT_EQ(files.left_over(),
+            std::vector<std::string>{"'left over' in model-00002-of-00001.safetensors"});
+}
+
+TEST(WeightFiles, WhatTheIndexDoesNotLeadToIsListed) {
+  const TemporaryFolder folder;
+  write_bytes(folder.path("x"), {"a", "b"});
+  write_bytes(folder.path("y"), {"b", "c"});
+  write_bytes(folder.path("model-00003-of-00003.safetensors"), {"d"});
+  write_bytes(folder.path("consolidated.safetensors"), {"other names"});
+  folder.file("model.safetensors.index.json",
+              weight_index_json({{"a", "x"}, {"b", "y"}, {"c", "y"}}, 3));
+  EXPECT_EQ(WeightFiles(folder.path()).left_over(),
+            (std::vector<std::string>{"'b' in x", "model-00003-of-00003.safetensors"}));
 }
 
 TEST(WeightFiles, WhatIsMissingIsNamed) {

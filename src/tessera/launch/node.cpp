@@ -126,7 +126,7 @@ void Node::show(const Failure& failure, const Verdict& verdict) {
   if (job_) block.others = job_->ends_but(of_rank ? failure.rank : GlobalRank{-1});
   if (!options_.log_dir.empty() && job_) block.logs = attempt_folder();
   block.grace_seconds = static_cast<double>(options_.grace.count()) / 1000;
-  screen_.err().write(block.to_string(options_.width, options_.err_color));
+  screen_.show(block.to_string(options_.width, options_.err_color));
 }
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tessera/base/environment.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
@@ -25,7 +27,11 @@ Screen::Screen(const LaunchOptions& options, EventLoop& loop)
 }
 
 void Screen::say(const std::string& words) {
-  err().write(concat("tessera run: ", words, "\n"));
+  show(concat("tessera run: ", visible_lines(words), "\n"));
+}
+
+void Screen::show(const std::string& text) {
+  err().write(speaks_utf8(process_environment()) ? text : to_ascii(text));
 }
 
 std::string Screen::prefix(GlobalRank rank, ColorMode color) const {

@@ -23,6 +23,8 @@ class Screen {
   std::string err_prefix(GlobalRank rank) const { return prefix(rank, options_.err_color); }
   /// The launcher's own words, on stderr.
   void say(const std::string& words);
+  /// The same as it stands, in ASCII where the locale is not UTF-8.
+  void show(const std::string& text);
 
  private:
   std::string prefix(GlobalRank rank, ColorMode color) const;

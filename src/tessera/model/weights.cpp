@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/format/weight_files.h"
 
 namespace tessera {
@@ -92,7 +93,7 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
   std::ranges::sort(known);
   for (const std::string& name : files.names()) {
     if (std::ranges::binary_search(known, name) || passed_over(name)) continue;
-    throw DataError(concat("the weight files hold '", without_controls(name),
+    throw DataError(concat("the weight files hold '", visible(name),
                            "', which the model of this config does not have",
                            did_you_mean(name, known)));
   }

@@ -190,7 +190,7 @@ TEST(MegatronPlanErrors, EveryBadCombination) {
       {8,
        {.expert_model_parallel_size = 4, .num_distributed_optimizer_instances = 4},
        "the experts' dp = 2 is not divisible by 4"},
-      {8, {.nccl_communicator_config_path = "/no/such/file"}, "cannot read /no/such/file"},
+      {8, {.nccl_communicator_config_path = "/no/such/file"}, "cannot open /no/such/file"},
       {8, {.high_priority_stream_groups = {"dp-cp"}}, "did you mean 'dp_cp'?"},
       {8, {.distributed_timeout_minutes = 0}, "distributed_timeout_minutes 0"},
       {8, {.distributed_timeout_minutes = int64_t{1} << 62}, "choose 1 to"},

@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
 #include <sstream>
 
 #include "tessera/base/check.h"
+#include "tessera/base/read_file.h"
 
 namespace tessera {
 namespace {
@@ -164,10 +163,15 @@ NcclConfig parse_nccl_config(const std::string& yaml, const std::string& source)
 }
 
 NcclConfig read_nccl_config(const std::string& path) {
-  std::ifstream file(path);
-  TSR_CHECK(file && !std::filesystem::is_directory(path), "cannot read ", path,
-            ", the NCCL options; name a file that is there, or none at all");
-  const std::string yaml((std::istreambuf_iterator<char>(file)), {});
+  constexpr size_t kMost = size_t{1} << 20;  // Bytes; 21 sections have a few lines each.
+  std::string yaml;
+  try {
+    yaml = read_file(path, kMost);
+  } catch (const Error& error) {
+    throw ConfigError(
+        concat("the NCCL options: ", error.what(), "; name a file that is there, or none at all"));
+  }
+  TSR_CHECK(yaml.size() <= kMost, path, ", the NCCL options, is larger than 1 MiB");
   return parse_nccl_config(yaml, path);
 }
 

@@ -83,8 +83,8 @@ TEST(NcclConfigErrors, WrongValues) {
 
 TEST(NcclConfigErrors, AFileThatIsNotThere) {
   EXPECT_EQ(message_of<ConfigError>([] { read_nccl_config("/no/such/nccl.yaml"); }),
-            "cannot read /no/such/nccl.yaml, the NCCL options; name a file that is there, or none "
-            "at all");
+            "the NCCL options: cannot open /no/such/nccl.yaml: No such file or directory; name a "
+            "file that is there, or none at all");
   EXPECT_THROW(read_nccl_config("/tmp"), ConfigError) << "a folder is no file";
 }
 

@@ -13,7 +13,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kLargestTable = 1 << 22;   // Stages × microbatches; some hundred megabytes.
+constexpr int64_t kLargestTable = 1 << 22;   // Stages × microbatches; up to a gigabyte.
+constexpr int64_t kMostIdle = 1 << 22;       // Ranks × stages; some hundred megabytes.
 constexpr int64_t kLargestSearch = 1 << 17;  // The same; some ten seconds.
 constexpr size_t kLargestCsv = 256U << 20;   // Bytes.
 
@@ -55,20 +56,26 @@ bool names_table(std::string_view word) {
   return to_lower(word).ends_with(".csv");
 }
 
-void check_table_size(const ScheduleShape& shape, bool searched) {
+void check_table_size(const ScheduleShape& shape, TableOrigin origin) {
+  const bool searched = origin == TableOrigin::kSearched;
   const int64_t size =
       checked_multiply(shape.num_stages, shape.microbatches, "stages × microbatches");
   const int64_t most = searched ? kLargestSearch : kLargestTable;
   TSR_CHECK(size <= most, "a table of ", shape.num_stages, " stages and ", shape.microbatches,
             " microbatches is too large to be ", searched ? "searched" : "made",
             "; their product may be at most ", most);
+  if (origin == TableOrigin::kGiven) return;
+  // While the first and the last stage wait for each other, every rank has idle slots.
+  TSR_CHECK(checked_multiply(shape.pp, shape.num_stages, "ranks × stages") <= kMostIdle,
+            "a table of ", shape.pp, " ranks (--pp) and ", shape.num_stages,
+            " stages is too large to be made; their product may be at most ", kMostIdle);
 }
 
 Schedule read_schedule(const std::string& path) {
   const std::string text = read_file(path, kLargestCsv);
   if (text.size() > kLargestCsv) throw DataError(concat(path, " is larger than 256 MiB"));
   Schedule waiting = parse_table(text, path, SendMode::kRendezvous);
-  check_table_size(waiting.shape(), false);
+  check_table_size(waiting.shape(), TableOrigin::kGiven);
   const std::string refusal = refusal_of(waiting);
   if (refusal.empty()) return waiting;
   Schedule posted = parse_table(text, path, SendMode::kPosted);
@@ -88,7 +95,7 @@ Schedule choose_schedule(const ScheduleChoice& choice) {
   const ScheduleConfig config{kind, choice.pp, choice.microbatches, stages};
   if (is_generated(kind)) check_config(config);
   check_table_size({choice.pp, checked_multiply(choice.pp, stages, "stages"), choice.microbatches},
-                   !is_generated(kind));
+                   is_generated(kind) ? TableOrigin::kMade : TableOrigin::kSearched);
   Schedule schedule = make_schedule(config, choice.costs, choice.memory_limit);
   verify(schedule);
   return schedule;

@@ -33,7 +33,12 @@ Schedule choose_schedule(const ScheduleChoice& choice);
 /// wait for their receives, with posted ones.
 Schedule read_schedule(const std::string& path);
 
-/// ConfigError where the table would have more stages × microbatches than memory or patience allow.
-void check_table_size(const ScheduleShape& shape, bool searched);
+/// Where a table comes from: a file or a run has it already, a kind makes it with its idle slots,
+/// and a search makes many.
+enum class TableOrigin { kGiven, kMade, kSearched };
+
+/// ConfigError where the table would have more stages × microbatches, or idle slots, than memory or
+/// patience allow.
+void check_table_size(const ScheduleShape& shape, TableOrigin origin);
 
 }  // namespace tessera

@@ -25,6 +25,11 @@ ConfigTarget at(TrainConfig& config) {
 template <auto Member>
 constexpr auto kShape = at<&C::model, &ModelSection::shape, Member>;
 
+constexpr double kMostSteps = 1e12;     // Times ten they stay numbers.
+constexpr double kMostSize = 1U << 31;  // Of a batch or a text: products of two stay numbers.
+constexpr double kMostThreads = 1024;
+constexpr double kMostRanks = 1 << 16;  // Products of four stay numbers.
+
 Fields model_fields() {
   return {
       {.key = "preset",
@@ -112,12 +117,14 @@ Fields data_fields() {
        .target = at<&C::data, &DataSection::seq>,
        .help = "sequence length: tokens per row",
        .flag = "--seq",
-       .least = 1},
+       .least = 1,
+       .most = kMostSize},
       {.key = "batch",
        .target = at<&C::data, &DataSection::batch>,
        .help = "rows per step, over all ranks",
        .flag = "--batch",
-       .least = 1},
+       .least = 1,
+       .most = kMostSize},
       {.key = "shuffle",
        .target = at<&C::data, &DataSection::shuffle>,
        .help = "a new order each epoch; otherwise file order",
@@ -155,11 +162,13 @@ Fields optim_fields() {
        .target = at<&C::optim, &OptimSection::warmup>,
        .help = "warm-up steps",
        .least = 0,
+       .most = kMostSteps,
        .otherwise = "steps / 10, at most 50; 0 with model.path"},
       {.key = "decay",
        .target = at<&C::optim, &OptimSection::decay>,
        .help = "steps at the end of the run over which wsd decays the learning rate",
        .least = 0,
+       .most = kMostSteps,
        .otherwise = "0; steps / 5 with wsd"},
       {.key = "final",
        .target = at<&C::optim, &OptimSection::final>,
@@ -199,7 +208,8 @@ Fields optim_fields() {
       {.key = "accumulate",
        .target = at<&C::optim, &OptimSection::accumulate>,
        .help = "gradient accumulation: slices per batch, computed one after the other",
-       .least = 1},
+       .least = 1,
+       .most = kMostSize},
   };
 }
 
@@ -209,7 +219,8 @@ Fields train_fields() {
        .target = at<&C::train, &TrainSection::steps>,
        .help = "optimizer steps",
        .flag = "--steps",
-       .least = 1},
+       .least = 1,
+       .most = kMostSteps},
       {.key = "dtype",
        .target = at<&C::train, &TrainSection::dtype>,
        .help = "dtype of the parameters",
@@ -219,7 +230,8 @@ Fields train_fields() {
        .target = at<&C::train, &TrainSection::threads>,
        .help = "CPU threads per rank; 0: the cores of the host, divided by its ranks",
        .flag = "--threads",
-       .least = 0},
+       .least = 0,
+       .most = kMostThreads},
       {.key = "seed",
        .target = at<&C::train, &TrainSection::seed>,
        .help = "seed of the initial weights",
@@ -233,11 +245,13 @@ Fields train_fields() {
        .target = at<&C::train, &TrainSection::validate_every>,
        .help = "steps between two validations; 0: never",
        .least = 0,
+       .most = kMostSteps,
        .otherwise = "steps / 10; 0 with model.path or without held-out data"},
       {.key = "validate_batches",
        .target = at<&C::train, &TrainSection::validate_batches>,
        .help = "largest number of batches per validation",
-       .least = 1},
+       .least = 1,
+       .most = kMostSteps},
   };
 }
 
@@ -264,11 +278,10 @@ Fields run_fields() {
        .target = at<&C::run, &RunSection::record_every>,
        .help = "steps between two steps whose pipeline actions are recorded; 0: none",
        .least = 0,
+       .most = kMostSteps,
        .otherwise = "steps / 4 with a pipeline; 0 with model.path"},
   };
 }
-
-constexpr double kMostRanks = 1 << 16;  // Products of four stay numbers.
 
 Fields parallel_fields() {
   return {
@@ -320,7 +333,8 @@ Fields parallel_fields() {
        .target = at<&C::parallel, &ParallelSection::dp_replicate>,
        .help = "replicas of the shards of hsdp; not available yet: refused above 1",
        .flag = "--dp-replicate",
-       .least = 1},
+       .least = 1,
+       .most = kMostRanks},
       {.key = "schedule",
        .target = at<&C::parallel, &ParallelSection::schedule>,
        .help = "pipeline schedule: a kind or a CSV file",
@@ -330,6 +344,7 @@ Fields parallel_fields() {
        .help = "micro-batches per step and replica",
        .flag = "--microbatches",
        .least = 1,
+       .most = kMostSize,
        .otherwise = "2 · pp with a pipeline"},
   };
 }

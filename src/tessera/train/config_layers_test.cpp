@@ -141,7 +141,8 @@ TEST(ConfigLayers, TextsOfACommandLine) {
     return message_of<ConfigError>([&] { parse_value(config_field(name), text); });
   };
   EXPECT_EQ(refused("data.shuffle", "yes"), "data.shuffle is 'yes'; it takes true or false");
-  EXPECT_EQ(refused("train.steps", "1e3"), "train.steps is '1e3'; it takes a whole number from 1");
+  EXPECT_EQ(refused("train.steps", "1e3"),
+            "train.steps is '1e3'; it takes a whole number from 1 to 1,000,000,000,000");
   EXPECT_EQ(refused("data.weights", "1,x"), "data.weights is 'x'; it takes a list of numbers");
   EXPECT_EQ(refused("optim.final", ""), "optim.final is ''; it takes a number from 0 to 1");
 }
@@ -195,6 +196,42 @@ TEST(ConfigFields, NamesAndFlagsAreUsedOnce) {
   }
   std::ranges::sort(names);
   EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+TEST(ConfigLayers, NumbersBeyondTheirRangeAreNamedWithIt) {
+  const auto refused = [](const std::string& name, const std::string& text) {
+    return refusal({.flags = {given(name, text)}});
+  };
+  EXPECT_EQ(refused("train.steps", "9223372036854775807"),
+            "--train.steps: train.steps is '9223372036854775807'; it takes a whole number from 1 "
+            "to 1,000,000,000,000");
+  EXPECT_EQ(refused("train.threads", "1000000000"),
+            "--train.threads: train.threads is '1000000000'; it takes a whole number from 0 to "
+            "1,024");
+  EXPECT_EQ(refused("train.threads", "-1"),
+            "--train.threads: train.threads is '-1'; it takes a whole number from 0 to 1,024");
+  for (const char* name : {"data.seq", "data.batch", "optim.accumulate", "optim.warmup",
+                           "optim.decay", "train.validate_every", "train.validate_batches",
+                           "run.record_every", "parallel.dp_replicate", "parallel.microbatches"}) {
+    EXPECT_TRUE(contains(refused(name, "9223372036854775807"), "it takes a whole number from "))
+        << name;
+  }
+}
+
+TEST(ConfigLayers, AModelThatNoRankCanHoldIsRefusedWithItsBytes) {
+  TrainConfig config = resolve({});
+  config.parallel.pp = 1;
+  const LlamaConfig large = llama_preset("llama3-70b");
+  EXPECT_EQ(message_of<ConfigError>([&] { check_memory(config, large, 24'000'000'000); }),
+            "a model of 70,553,706,496 parameters in fp32 needs 564,429,651,968 bytes for the "
+            "weights and gradients of a rank; this machine has 24,000,000,000. Choose a smaller "
+            "model, --dtype bf16, or more --pp");
+  EXPECT_NO_THROW(check_memory(config, large, 564'429'651'968));
+  config.train.dtype = "bf16";
+  config.parallel.pp = 2;
+  EXPECT_NO_THROW(check_memory(config, large, 141'107'412'992));
+  config.train.device = "cuda";
+  EXPECT_NO_THROW(check_memory(config, large, 1));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tessera/base/check.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/format/mapped_file.h"
 #include "tessera/train/config_layers.h"
 
@@ -138,8 +139,8 @@ void check_known(const toml::key& key, std::string_view section, std::string_vie
   const std::string name = unveiled(key.str());
   if (std::ranges::find(known, name) != known.end()) return;
   const std::string what = section.empty()
-                               ? concat("section '", without_controls(name), "'")
-                               : concat("key '", without_controls(name), "' of section ", section);
+                               ? concat("section '", visible(name), "'")
+                               : concat("key '", visible(name), "' of section ", section);
   refuse({origin, key.source().begin.line},
          concat(what, " is unknown; known are ", join(known, ", "), did_you_mean(name, known)));
 }
@@ -175,7 +176,7 @@ std::vector<ConfigAssignment> parse_config_toml(std::string_view text, const std
     return assignments_of(toml::parse(veiled(without_mark(text))), origin);
   } catch (const toml::parse_error& error) {
     refuse({origin, error.source().begin.line},
-           concat("broken TOML: ", without_controls(unveiled(error.description()))));
+           concat("broken TOML: ", visible(unveiled(error.description()))));
   }
 }
 

@@ -83,10 +83,20 @@ std::string print(const std::vector<Element>& values) {
   return concat("[", join(texts, ", "), "]");
 }
 
+// Whole ones without an exponent.
+std::string limit_name(double limit) {
+  const auto whole = static_cast<int64_t>(limit);
+  return static_cast<double>(whole) == limit ? with_thousands(whole) : concat(limit);
+}
+
 std::string range_name(const ConfigField& field) {
   std::string text;
-  if (field.least > std::numeric_limits<double>::lowest()) text += concat(" from ", field.least);
-  if (field.most < std::numeric_limits<double>::max()) text += concat(" to ", field.most);
+  if (field.least > std::numeric_limits<double>::lowest()) {
+    text += concat(" from ", limit_name(field.least));
+  }
+  if (field.most < std::numeric_limits<double>::max()) {
+    text += concat(" to ", limit_name(field.most));
+  }
   return text;
 }
 

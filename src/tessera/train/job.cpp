@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tessera/base/environment.h"
+#include "tessera/base/machine.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/sgd.h"
@@ -103,7 +104,9 @@ std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& confi
 void check_job(const TrainConfig& config) {
   check_supported(config);
   trainer_options(config);
-  llama_parts(shape_of(config.model), schedule_of(config).num_stages());
+  const LlamaConfig shape = shape_of(config.model);
+  check_memory(config, shape, machine_memory());
+  llama_parts(shape, schedule_of(config).num_stages());
 }
 
 TrainJob make_job(const TrainConfig& config) {

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/format/llama_size.h"
 #include "tessera/train/config_fields.h"
 
 namespace tessera {
@@ -86,6 +88,19 @@ void check_supported(const TrainConfig& config) {
   }
   TSR_CHECK(parallel.dp_type == "ddp", "parallel.dp_type=", parallel.dp_type,
             " is not there yet; leave it out");
+}
+
+void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
+  if (config.train.device != "cpu") return;
+  const int64_t width = config.train.dtype == "bf16" ? 2 : config.train.dtype == "fp64" ? 8 : 4;
+  const int64_t parameters = parameter_count(shape);
+  // No rank of a pipeline has less than its part.
+  const int64_t needed =
+      2 * checked_multiply(width, parameters / config.parallel.pp, "the bytes of the model");
+  TSR_CHECK(needed <= memory, "a model of ", with_thousands(parameters), " parameters in ",
+            config.train.dtype, " needs ", with_thousands(needed),
+            " bytes for the weights and gradients of a rank; this machine has ",
+            with_thousands(memory), ". Choose a smaller model, --dtype bf16, or more --pp");
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -104,6 +104,10 @@ void check(const TrainConfig& config);
 /// ConfigError for what no strategy of ours does yet.
 void check_supported(const TrainConfig& config);
 
+/// ConfigError where the weights and gradients of one rank alone need more than the `memory` bytes
+/// of its host; a GPU's memory is not looked at.
+void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory);
+
 /// A TOML file with every key and what it is for; read again it gives the same config.
 std::string to_toml(const TrainConfig& config);
 

@@ -1,10 +1,12 @@
 #include "tessera/format/internal/json_field.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <unordered_set>
 
 #include "tessera/base/error.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera::format::detail {
@@ -15,6 +17,12 @@ using Json = nlohmann::json;
 // " near byte N": the last of those that were read, as it lies in the file.
 std::string near(const JsonSource& source, int64_t passed) {
   return passed == 0 ? "" : concat(" near byte ", source.begin + passed - 1);
+}
+
+// Line ends are no names' business, and errors that a dump quotes have them.
+std::string one_line(std::string text) {
+  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return visible(text);
 }
 
 // Goes over a text and counts: not all errors of the parser tell where they happened.
@@ -148,14 +156,14 @@ bool JsonField::boolean() const {
 
 std::string JsonField::text() const {
   if (!value_.is_string()) refuse("text");
-  return without_controls(value_.get<std::string>());
+  return one_line(value_.get<std::string>());
 }
 
 std::string JsonField::path() const {
   if (parent_ == nullptr) return concat("the ", source_.what);
   const std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
-  if (parent_->parent_ == nullptr) return without_controls(step);
-  return concat(parent_->path(), index_ ? "" : ".", without_controls(step));
+  if (parent_->parent_ == nullptr) return visible(step);
+  return concat(parent_->path(), index_ ? "" : ".", visible(step));
 }
 
 std::string JsonField::shown() const {

@@ -41,7 +41,7 @@ class JsonField {
   /// A number of at least 0.
   double duration() const;
   bool boolean() const;
-  /// Control characters are replaced by blanks.
+  /// On one line, as by visible().
   std::string text() const;
 
   template <class Read>
