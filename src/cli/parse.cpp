@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/error.h"
+#include "tessera/base/error_words.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/worker.h"
 
@@ -28,10 +29,10 @@ std::string explain_extra(const CLI::App& app) {
   return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
 }
 
-// For people on stderr, for the launcher of a rank in its error file.
+// The launcher of a rank shows what is in its error file, once for all ranks.
 int explain(const std::exception& error, int code) {
-  std::cerr << "tessera: " << error.what() << "\n";
-  report_error(error.what());
+  const std::string words = error_words(error);
+  if (!report_error(words) || wants_backtrace()) std::cerr << "tessera: " << words << "\n";
   return code;
 }
 

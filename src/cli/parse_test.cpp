@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <new>
 
 #include "tessera/base/error.h"
 
@@ -75,6 +76,14 @@ TEST(Guarded, TurnsExceptionsIntoExitCodes) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "tessera: tp is odd\ntessera: no such file\n");
 }
 
+TEST(Guarded, SaysItWhereTheLauncherCannot) {
+  setenv("TORCHELASTIC_ERROR_FILE", "/nowhere/error.json", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(guarded([]() -> int { throw std::bad_alloc(); }), kFailed);
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  EXPECT_TRUE(testing::internal::GetCapturedStderr().starts_with("tessera: out of memory; "));
+}
+
 TEST(Guarded, TellsTheLauncherOfARank) {
   const std::string file =
       testing::TempDir() + "guarded-error-" + std::to_string(getpid()) + ".json";
@@ -82,7 +91,7 @@ TEST(Guarded, TellsTheLauncherOfARank) {
   setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
   testing::internal::CaptureStderr();
   EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
-  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // The launcher says it for all ranks.
   unsetenv("TORCHELASTIC_ERROR_FILE");
   std::ifstream stream(file);
   const std::string report((std::istreambuf_iterator<char>(stream)), {});
