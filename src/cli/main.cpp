@@ -10,7 +10,6 @@
 #include "cli/parse.h"
 #include "cli/verbs.h"
 #include "tessera/base/error.h"
-#include "tessera/base/error_words.h"
 #include "tessera/base/text.h"
 
 namespace tessera::cli {
@@ -30,14 +29,8 @@ int explain_unknown(std::string_view word) {
   return kBadUsage;
 }
 
-// LibTorch's warnings of lost connections come with stacks; ours say what is lost.
-void quiet_torch() {
-  if (!wants_backtrace()) setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*replace=*/0);
-}
-
 // Replaces this process by `tessera-torch`, with the same arguments.
 int exec_torch(char** argv) {
-  quiet_torch();
   const auto self = std::filesystem::read_symlink("/proc/self/exe");
   const auto program = self.parent_path() / "tessera-torch";
   execv(program.c_str(), argv);

@@ -3,7 +3,6 @@
 #include <c10/util/Logging.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 #include <utility>
 
@@ -24,10 +23,6 @@ LogLevel& log_level() {
   return level;
 }
 
-bool is_users_choice() {
-  return wants_backtrace() || std::getenv("TORCH_CPP_LOG_LEVEL") != nullptr;
-}
-
 }  // namespace
 
 std::string engine_words(const std::exception& error) {
@@ -36,7 +31,7 @@ std::string engine_words(const std::exception& error) {
   return words;
 }
 
-QuietEngine::QuietEngine() : quiet_(!is_users_choice()) {
+QuietEngine::QuietEngine() : quiet_(!wants_backtrace()) {
   LogLevel& level = log_level();
   const std::lock_guard lock(level.mutex);
   if (!quiet_ || level.holders++ > 0) return;

@@ -9,7 +9,7 @@ namespace tessera::comm::detail {
 std::string engine_words(const std::exception& error);
 
 /// While one lives, LibTorch prints errors alone: its store prints its stack where a connection
-/// breaks. Nothing changes with TESSERA_BACKTRACE=1, or where TORCH_CPP_LOG_LEVEL is set.
+/// breaks. With TESSERA_BACKTRACE=1 nothing changes.
 class QuietEngine {
  public:
   QuietEngine();
