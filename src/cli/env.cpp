@@ -1,4 +1,4 @@
-// `tessera env`: what this build stands on.
+// `tessera env`: the LibTorch, back ends and devices of this build.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/version.h>
@@ -20,8 +20,7 @@ std::string devices() {
 }  // namespace
 
 int run_env(const std::vector<std::string>& arguments) {
-  CLI::App app("What this build stands on: LibTorch, its back ends, the devices it finds.",
-               "tessera env");
+  CLI::App app("Prints the LibTorch, back ends and devices of this build.", "tessera env");
   if (const auto done = parse(app, arguments)) return *done;
 #ifdef TESSERA_CUDA
   constexpr const char* kBackends = "gloo, nccl";

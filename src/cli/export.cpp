@@ -80,8 +80,7 @@ int run_export(const std::vector<std::string>& arguments) {
   Flags flags;
   app.add_option("run", flags.run, "the run directory")->type_name("RUN");
   app.add_option("folder", flags.folder, "the new folder")->type_name("DIR");
-  app.add_option("--shard-size", flags.shard_size, "the most bytes of a file (5GB)")
-      ->type_name("SIZE");
+  app.add_option("--shard-size", flags.shard_size, "largest file size (5GB)")->type_name("SIZE");
   if (const auto done = parse(app, arguments)) return *done;
 
   TSR_CHECK(!flags.folder.empty(), "a run and a new folder are wanted: tessera export RUN DIR");

@@ -116,7 +116,7 @@ void write_json(const std::vector<Row>& rows) {
 int run_inspect(const std::vector<std::string>& arguments) {
   CLI::App app(
       "Lists the tensors of a safetensors or .npy file or of a Hugging Face folder, and "
-      "checks that nothing is missing, overlaps or is left over.",
+      "checks that nothing is missing, overlaps or is unused.",
       "tessera inspect");
   Flags flags;
   app.add_option("path", flags.path, "a file or a folder")->type_name("FILE|DIR");

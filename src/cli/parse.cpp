@@ -3,10 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "cli/terminal.h"
+#include "tessera/base/check.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/error.h"
+#include "tessera/base/error_words.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/worker.h"
@@ -30,10 +33,69 @@ std::string explain_extra(const CLI::App& app) {
   return concat(kind, word, "'", did_you_mean(word, flag_names(app)));
 }
 
-// For people on stderr, for the launcher of a rank in its error file.
+bool takes_value(const CLI::Option& option) {
+  return option.get_items_expected_max() > 0;
+}
+
+std::string needs_value(const std::string& name, const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return concat(name, " needs a value", type.empty() ? "" : concat(": ", name, " ", type));
+}
+
+// The first `--switch=value` or `--flag=`, for which the library would take the next word; or "".
+std::string explain_equals(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (!word.starts_with("--") || equals == std::string::npos) continue;
+    const std::string name = word.substr(0, equals);
+    const std::string value = word.substr(equals + 1);
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) continue;
+    if (!takes_value(*option)) {
+      return concat(name, " takes no value, but '", value, "' is given");
+    }
+    if (value.empty()) return needs_value(name, *option);
+  }
+  return "";
+}
+
+// The first flag that is given twice, by the name that it is given by, or "".
+std::string explain_repeated(const CLI::App& app, const std::vector<std::string>& words) {
+  std::set<const CLI::Option*> seen;
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('='));
+    const CLI::Option* const option =
+        name.starts_with("-") ? app.get_option_no_throw(name) : nullptr;
+    if (option == nullptr || seen.insert(option).second || option->results().size() < 2) continue;
+    if (option->get_multi_option_policy() != CLI::MultiOptionPolicy::Throw) continue;
+    return concat(name, " is given twice; give it once");
+  }
+  return "";
+}
+
+// A flag at the end that takes a value, or "".
+std::string explain_missing(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || !words.back().starts_with("-")) return "";
+  const CLI::Option* const option = app.get_option_no_throw(words.back());
+  return option != nullptr && takes_value(*option) ? needs_value(words.back(), *option) : "";
+}
+
+// The library names only flags that its help shows.
+std::string explain_misuse(const CLI::App& app, const std::vector<std::string>& words,
+                           const CLI::ParseError& error) {
+  for (const auto explain : {explain_repeated, explain_missing}) {
+    const std::string found = explain(app, words);
+    if (!found.empty()) return found;
+  }
+  return error.what();
+}
+
+// The launcher of a rank shows what is in its error file, once for all ranks.
 int explain(const std::exception& error, int code) {
-  std::cerr << "tessera: " << visible_lines(error.what()) << "\n";
-  report_error(error.what());
+  const std::string words = error_words(error);
+  if (!report_error(words) || wants_backtrace()) {
+    std::cerr << "tessera: " << visible_lines(words) << "\n";
+  }
   return code;
 }
 
@@ -47,21 +109,40 @@ void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>&
   app.add_option_function<std::string>(flag, store, help)->type_name("N");
 }
 
+void add_choice(CLI::App& app, const std::string& flag, std::string& value,
+                const std::vector<std::string>& choices, const std::string& help) {
+  const auto store = [flag, choices, &value](const std::string& text) {
+    TSR_CHECK(std::ranges::find(choices, text) != choices.end(), flag, " is '", text,
+              "'; choose one of ", join(choices, ", "), did_you_mean(text, choices));
+    value = text;
+  };
+  app.add_option_function<std::string>(flag, store, help)->type_name(join(choices, "|"));
+}
+
+void add_color(CLI::App& app, std::string& value) {
+  add_choice(app, "--color", value, {"auto", "always", "never"}, "colors in the output (auto)");
+}
+
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
   app.allow_extras();
   app.get_formatter()->column_width(34);
+  const std::vector<std::string> words = arguments;
   std::ranges::reverse(arguments);  // CLI11 reads a vector from its end.
+  std::string problem = explain_equals(app, words);
   try {
-    app.parse(std::move(arguments));
-    if (app.remaining().empty()) return std::nullopt;
-    std::cerr << app.get_name() << ": " << visible(explain_extra(app)) << "\n";
+    if (problem.empty()) {
+      app.parse(std::move(arguments));
+      if (app.remaining().empty()) return std::nullopt;
+      problem = explain_extra(app);
+    }
   } catch (const CLI::Success&) {
     std::cout << app.help();
     return kOk;
   } catch (const CLI::ParseError& error) {
-    std::cerr << app.get_name() << ": " << visible_lines(error.what()) << "\n";
+    problem = explain_misuse(app, words, error);
   }
-  std::cerr << "`" << app.get_name() << " --help` lists the flags.\n";
+  std::cerr << app.get_name() << ": " << visible_lines(problem) << "\n`" << app.get_name()
+            << " --help` lists the flags.\n";
   return kBadUsage;
 }
 

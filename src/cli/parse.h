@@ -25,6 +25,13 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments);
 void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
                  const std::string& help);
 
+/// A flag that takes one of these words; anything else raises ConfigError.
+void add_choice(CLI::App& app, const std::string& flag, std::string& value,
+                const std::vector<std::string>& choices, const std::string& help);
+
+/// --color auto|always|never.
+void add_color(CLI::App& app, std::string& value);
+
 /// Runs `body` and turns what it throws into a message on stderr and an exit code.
 int guarded(const std::function<int()>& body);
 

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <new>
 
 #include "tessera/base/error.h"
+#include "tests/testkit/throws.h"
 
 namespace tessera::cli {
 namespace {
@@ -22,7 +24,12 @@ struct Parsed {
 Parsed parse_words(std::vector<std::string> words) {
   Parsed parsed;
   CLI::App app("", "sample");
+  bool json = false;
+  std::string color;
   add_integer(app, "--world", parsed.world, "ranks");
+  app.add_flag("--json", json);
+  add_color(app, color);
+  app.get_option("--color")->group("");  // Not in the help.
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   parsed.code = parse(app, std::move(words));
@@ -44,6 +51,29 @@ TEST(Parse, NamesTheNearestFlag) {
               std::string::npos)
         << parsed.messages;
   }
+}
+
+TEST(Parse, NamesTheFlagThatIsMisused) {
+  const auto says = [](std::vector<std::string> words) {
+    const Parsed parsed = parse_words(std::move(words));
+    EXPECT_EQ(parsed.code, kBadUsage);
+    return parsed.messages.substr(0, parsed.messages.find('\n'));
+  };
+  EXPECT_EQ(says({"--world", "8", "--world=9"}), "sample: --world is given twice; give it once");
+  EXPECT_EQ(says({"--color=auto", "--color", "never"}),
+            "sample: --color is given twice; give it once");
+  EXPECT_EQ(says({"--json", "--world"}), "sample: --world needs a value: --world N");
+  EXPECT_EQ(says({"--world=", "--json"}), "sample: --world needs a value: --world N");
+  EXPECT_EQ(says({"--color"}), "sample: --color needs a value: --color auto|always|never");
+  EXPECT_EQ(says({"--json=3"}), "sample: --json takes no value, but '3' is given");
+}
+
+TEST(Parse, AChoiceNamesTheWords) {
+  CLI::App app("", "sample");
+  std::string color;
+  add_color(app, color);
+  EXPECT_EQ(testkit::message_of<ConfigError>([&] { parse(app, {"--color", "nevr"}); }),
+            "--color is 'nevr'; choose one of auto, always, never; did you mean 'never'?");
 }
 
 TEST(Parse, RefusesWords) {
@@ -75,6 +105,14 @@ TEST(Guarded, TurnsExceptionsIntoExitCodes) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "tessera: tp is odd\ntessera: no such file\n");
 }
 
+TEST(Guarded, SaysItWhereTheLauncherCannot) {
+  setenv("TORCHELASTIC_ERROR_FILE", "/nowhere/error.json", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(guarded([]() -> int { throw std::bad_alloc(); }), kFailed);
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  EXPECT_TRUE(testing::internal::GetCapturedStderr().starts_with("tessera: out of memory; "));
+}
+
 TEST(Guarded, TellsTheLauncherOfARank) {
   const std::string file =
       testing::TempDir() + "guarded-error-" + std::to_string(getpid()) + ".json";
@@ -82,7 +120,7 @@ TEST(Guarded, TellsTheLauncherOfARank) {
   setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
   testing::internal::CaptureStderr();
   EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
-  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // The launcher says it for all ranks.
   unsetenv("TORCHELASTIC_ERROR_FILE");
   std::ifstream stream(file);
   const std::string report((std::istreambuf_iterator<char>(stream)), {});

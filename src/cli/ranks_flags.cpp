@@ -26,7 +26,7 @@ void add_layout_flag(CLI::App& app, const std::string& names, const DialectFlag&
 void add_own_flags(CLI::App& app, const Dialect& dialect, FlagValues& values) {
   for (const DialectFlag& flag : dialect.flags) {
     const std::string names = flag.shorthand.empty() ? flag.name : flag.name + "," + flag.shorthand;
-    add_layout_flag(app, names, flag, values, concat("Layout, in the words of ", dialect.name));
+    add_layout_flag(app, names, flag, values, concat("Layout, flags of ", dialect.name));
   }
 }
 
@@ -66,11 +66,11 @@ void add_page_flags(CLI::App& app, RanksFlags& flags) {
   };
   add("--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
   add("--hidden", flags.hidden, "hidden size of the model");
-  add("--layers", flags.layers, "its layers");
+  add("--layers", flags.layers, "layers of the model");
   add("--sequence", flags.sequence, "tokens in a sequence");
   add("--micro-batch", flags.micro_batch, "sequences in a micro-batch (1)");
   add("--microbatches", flags.microbatches, "micro-batches in a step (1)");
-  add("--experts-per-token", flags.experts_per_token, "experts that a token goes to (2)");
+  add("--experts-per-token", flags.experts_per_token, "experts per token (2)");
   add("--parameters", flags.parameters, "parameters (12·layers·hidden²)");
 }
 
@@ -92,21 +92,20 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
   app.add_option("--dialect,--from", flags.dialect, "megatron, olmo or nemo (megatron)")
       ->type_name("NAME");
   add_integer(app, "--world", flags.world, "number of ranks");
-  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks that share a node (8)");
+  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks per node (8)");
   add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
   app.add_option("--svg", flags.svg, "write the picture to this file")->type_name("FILE");
   app.add_option("--html", flags.html, "write a page that explains the layout to this file")
       ->type_name("FILE");
-  app.add_option("--to", flags.to, "say the layout in this dialect")->type_name("NAME");
+  app.add_option("--to", flags.to, "translate the layout into this dialect")->type_name("NAME");
   app.add_flag("--json", flags.json, "print JSON");
-  app.add_option("--color", flags.color, "auto, always or never (auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_color(app, flags.color);
   add_own_flags(app, dialect, flags.layout);
   add_foreign_flags(app, dialect, flags.layout);
   refuse_dp(app, dialect);
   add_page_flags(app, flags);
   app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
-                    ".\nThe data-parallel size is what remains: world / (tp·cp·pp).\n",
+                    ".\nThe data-parallel size is the rest: world / (tp·cp·pp).\n",
                     "`--dialect olmo --help` and `--dialect nemo --help` list those flags.\n"));
 }
 

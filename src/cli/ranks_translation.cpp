@@ -37,7 +37,8 @@ void write_translation_text(const TranslationView& view, std::ostream& out) {
         << "The same layout: all dp, tp, cp, pp and ep groups have the same ranks.\n";
     return;
   }
-  out << "to    cannot be said; nearest " << spoken(view.to.name, world, answer.nearest) << "\n\n";
+  out << "to    cannot be expressed; nearest " << spoken(view.to.name, world, answer.nearest)
+      << "\n\n";
   if (!answer.refusal.empty()) out << view.to.name << " refuses that: " << answer.refusal << ".\n";
   if (answer.difference) {
     const auto& [kind, from, to] = *answer.difference;

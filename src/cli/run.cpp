@@ -17,13 +17,14 @@ struct Flags {
   LaunchOptions options;
   std::optional<int64_t> max_restarts, master_port;
   bool standalone = false;
+  std::string backend;  // torchrun's; there is one way to meet here.
   std::string color = "auto";
 };
 
 constexpr const char* kFooter =
     "The program follows the flags, best after `--`: tessera run --nproc 4 -- ./train --steps 100\n"
     "Ranks find torchrun's variables: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT …;\n"
-    "OMP_NUM_THREADS is 1 where it is not set and --nproc is more than 1.\n"
+    "OMP_NUM_THREADS is 1 if it is not set and --nproc is more than 1.\n"
     "Several nodes: the same command on each, with --nnodes and --rdzv-endpoint.\n"
     "The exit code is that of the rank that failed first, or 128 + the signal that killed it.\n";
 
@@ -51,17 +52,19 @@ void add_node_flags(CLI::App& app, Flags& flags) {
       [&](const std::string& text) { options.rendezvous = parse_endpoint(text); },
       "where the launchers meet: an address of node 0 (port 29400)");
   app.add_option("--rdzv-id", options.id, "the job's name, the same on all nodes (none)");
-  add_seconds(app, "--rdzv-timeout", options.meeting_timeout, "for all nodes to come (300)");
+  add_seconds(app, "--rdzv-timeout", options.meeting_timeout,
+              "how long to wait for all nodes (300)");
   add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
-              "for a lost node to come back before a restart (30)");
+              "how long a restart waits for a lost node (30)");
   app.add_option("--master-addr", options.master_addr, "where rank 0 listens (node 0's address)");
-  add_integer(app, "--master-port", flags.master_port, "and its port (a free one)");
+  add_integer(app, "--master-port", flags.master_port, "port of rank 0 (a free one)");
 }
 
 // What torchrun's users write, and what changes nothing here.
-void add_foreign_flags(CLI::App& app) {
+void add_foreign_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--no-python")->group("");
-  app.add_option("--rdzv-backend")->check(CLI::IsMember({"c10d", "static"}))->group("");
+  add_choice(app, "--rdzv-backend", flags.backend, {"c10d", "static"}, "");
+  app.get_option("--rdzv-backend")->group("");
 }
 
 void add_flags(CLI::App& app, Flags& flags) {
@@ -69,21 +72,20 @@ void add_flags(CLI::App& app, Flags& flags) {
   add_text(
       app, "--nproc,--nproc-per-node", "N",
       [&](const std::string& text) { options.nproc = parse_nproc(text); },
-      "ranks of each node: a number, gpu, cpu or auto (1)");
+      "ranks per node: a number, gpu, cpu or auto (1)");
   add_integer(app, "--max-restarts", flags.max_restarts,
               "how often all ranks start again after a failure (0)");
   add_text(
       app, "--log-dir", "DIR", [&](const std::string& text) { options.log_dir = text; },
       "write DIR/attempt_N/rank_R.out and .err instead of the screen");
   add_seconds(app, "--grace", options.grace,
-              "between SIGTERM and SIGKILL for ranks that must stop (5)");
+              "seconds between SIGTERM and SIGKILL for ranks that must stop (5)");
   add_seconds(app, "--monitor-interval", options.monitor_interval,
-              "the longest time between two looks at the ranks; events are seen at once (1)");
-  app.add_flag("--standalone", flags.standalone, "one node that meets nobody, as without --nnodes");
-  app.add_option("--color", flags.color, "auto, always or never (auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+              "the longest time between two checks of the ranks; events are seen at once (1)");
+  app.add_flag("--standalone", flags.standalone, "one node; for compatibility with torchrun");
+  add_color(app, flags.color);
   add_node_flags(app, flags);
-  add_foreign_flags(app);
+  add_foreign_flags(app, flags);
   app.footer(kFooter);
 }
 

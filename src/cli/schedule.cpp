@@ -39,9 +39,9 @@ std::string origin_of(const SearchResult& found) {
   const std::string known = !found.family ? "no known family fits"
                                           : concat(found.improved ? "better than " : "as good as ",
                                                    to_string(*found.family));
-  return concat("found by search: ", known, "; a rank takes at most ", span,
-                span > found.bound ? concat(", no schedule less than ", found.bound)
-                                   : ", the least that is possible");
+  return concat(
+      "found by search: ", known, "; longest span ", span,
+      span > found.bound ? concat(", lower bound ", found.bound) : ", the least that is possible");
 }
 
 ScheduleView view_of(SearchResult found) {

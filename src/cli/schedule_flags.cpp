@@ -109,20 +109,21 @@ std::vector<std::string> ScheduleFlags::kinds() const {
 void add_schedule_flags(CLI::App& app, ScheduleFlags& flags) {
   app.add_option("--kind", flags.kind, "the schedule (1f1b)")->type_name("KIND");
   add_integer(app, "--pp", flags.pp, "ranks of the pipeline");
-  add_integer(app, "--microbatches", flags.microbatches, "microbatches of a step");
-  add_integer(app, "--stages-per-rank", flags.stages_per_rank, "1, or 2 for kinds of several");
+  add_integer(app, "--microbatches", flags.microbatches, "micro-batches per step");
+  add_integer(app, "--stages-per-rank", flags.stages_per_rank,
+              "stages per rank (1; 2 for kinds with several)");
   add_times(app, "--f", flags, flags.costs.forward, "time of a forward, per stage (1)");
   add_times(app, "--i", flags, flags.costs.input_grad, "time of an input gradient (1)");
   add_times(app, "--w", flags, flags.costs.weight_grad, "time of a weight gradient (1)");
   add_times(app, "--comm", flags, flags.costs.message, "time of a message between ranks (0)");
-  app.add_flag("--same-work", flags.same_work, "a rank's stages share these times");
+  app.add_flag("--same-work", flags.same_work, "the times are for all stages of a rank together");
   add_integer(app, "--memory-limit", flags.memory_limit, "activations that a rank may hold");
   app.add_option("--compare", flags.compare, "kinds to show on one time axis")
       ->delimiter(',')
       ->type_name("KIND,KIND");
-  add_file(app, "--csv-in", flags.csv_in, "show a table of your own");
+  add_file(app, "--csv-in", flags.csv_in, "show your own schedule");
   app.add_option("--from-trace", flags.from_trace,
-                 "the recorded step of a run, and what to do better")
+                 "the recorded step of a run, and faster schedules")
       ->type_name("RUN");
   add_integer(app, "--step", flags.step, "which of its recorded steps (the last)");
   add_file(app, "--svg", flags.svg, "write the picture to this file");
@@ -130,11 +131,10 @@ void add_schedule_flags(CLI::App& app, ScheduleFlags& flags) {
   add_file(app, "--trace", flags.trace, "write a trace for ui.perfetto.dev");
   add_file(app, "--csv", flags.csv, "write the table");
   app.add_flag("--json", flags.json, "print JSON");
-  app.add_option("--color", flags.color, "auto, always or never (auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_color(app, flags.color);
   app.footer(
       concat("Kinds: ", join(schedule_kind_names(), ", "),
-             ".\nA full backward takes i + w. Times are one for all stages, or one for each: "
+             ".\nA full backward takes i + w. Times are one for all stages, or one per stage: "
              "1,1,1,2. FILE may be -, stdout.\nWithout a kind and sizes an example is shown: "
              "--kind 1f1b --pp 4 --microbatches 8.\n"));
 }

@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
+#include "tessera/base/shell.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/draw/flight_trace.h"
 
@@ -25,16 +26,15 @@ struct Flags {
 };
 
 void add_flags(CLI::App& app, Flags& flags) {
-  app.add_option("files", flags.files, "dumps, one of each rank")->type_name("FILES");
+  app.add_option("files", flags.files, "dumps, one per rank")->type_name("FILES");
   app.add_option("--out", flags.out, "file for the trace (trace.json)")->type_name("FILE");
-  app.add_option("--color", flags.color, "auto, always or never (auto)")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_color(app, flags.color);
   app.footer("ui.perfetto.dev opens the trace. Times are by the clock of each rank's host.\n");
 }
 
 std::string text_of(const std::string& path) {
   TSR_CHECK(!std::filesystem::is_directory(path), path, " is a folder; name the dumps in it, e.g. ",
-            path, "/*.json");
+            shell_word(path), "/*.json");
   return read_file(path, kLargestFlightDump);
 }
 
@@ -61,7 +61,7 @@ std::string title_of(const FlightDump& dump) {
 }  // namespace
 
 int run_trace(const std::vector<std::string>& arguments) {
-  CLI::App app("Shows what the flight-recorder dumps of a run's ranks say, and writes a trace.",
+  CLI::App app("Analyses the flight-recorder dumps of a run's ranks and writes a trace.",
                "tessera trace");
   Flags flags;
   add_flags(app, flags);

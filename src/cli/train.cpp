@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/shell.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/launch/launcher.h"
 #include "tessera/train/job.h"
@@ -45,7 +46,9 @@ void check_world(const TrainConfig& config) {
 }
 
 std::string command_of(const std::vector<std::string>& arguments) {
-  return arguments.empty() ? "tessera train" : "tessera train " + join(arguments, " ");
+  std::vector<std::string> words{"tessera", "train"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return shell_command(words);
 }
 
 }  // namespace

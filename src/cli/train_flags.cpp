@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 
 namespace tessera::cli {
@@ -46,7 +47,11 @@ bool is_switch(const ConfigField& field) {
 CLI::Option* add_value(CLI::App& app, const std::string& flag, const ConfigField& field,
                        Assignments& to) {
   const auto store = [flag, &field, &to](const std::string& text) {
-    to.push_back({&field, parse_value(field, text), flag});
+    try {
+      to.push_back({&field, parse_value(field, text), flag, text});
+    } catch (const ConfigError& error) {
+      throw ConfigError(concat(flag, ": ", error.what()));
+    }
   };
   return app.add_option_function<std::string>(flag, store, std::string(field.help))
       ->type_name(type_hint(field));

@@ -60,14 +60,16 @@ TEST(TrainFlags, Switches) {
   EXPECT_TRUE(config_of({"--resume", "--run-dir", "x"}).run.resume);
   EXPECT_FALSE(config_of({"--data.shuffle=false"}).data.shuffle);
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--no-clip", "--clip", "2"}); }),
-            "--no-clip and --clip 2.0 contradict each other; leave one out");
+            "--no-clip and --clip 2 contradict each other; leave one out");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--no-shuffle", "--data.shuffle=true"}); }),
             "--no-shuffle and --data.shuffle true contradict each other; leave one out");
 }
 
 TEST(TrainFlags, WrongWordsAreNamed) {
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--steps", "many"}); }),
-            "train.steps is 'many'; it takes a whole number from 1 to 1,000,000,000,000");
+            "--steps: train.steps is 'many'; it takes a whole number from 1 to 1,000,000,000,000");
+  EXPECT_EQ(message_of<ConfigError>([] { config_of({"--lr", "-1e-3"}); }),
+            "--lr: optim.lr is '-1e-3'; it takes a number from 0");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--dtype", "fp16"}); }),
             "--dtype: train.dtype is 'fp16'; choose fp32, bf16 or fp64; did you mean 'fp32'?");
   CLI::App app("", "tessera train");

@@ -23,6 +23,7 @@
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/shell.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/train/job.h"
 #include "tessera/train/report.h"
@@ -159,8 +160,9 @@ std::string next_steps(const TrainConfig& config) {
   const std::string& dir = config.run.dir;
   const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
   if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
-  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ", dir,
-                " DIR\nor: tessera train --model ", dir, "/", RunFolder::kModel, " --data YOURS\n");
+  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ",
+                shell_word(dir), " DIR\nor: tessera train --model ",
+                shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
 }
 
 // All ranks train; the first one tells.

@@ -9,14 +9,13 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::array kVerbs{
-    Verb{"train", "train a Llama, watch it learn, and keep what came out", Program::kTorch},
+    Verb{"train", "train a Llama; write metrics, a report and weights", Program::kTorch},
     Verb{"export", "write the weights of a run as a Hugging Face folder", Program::kCore},
     Verb{"ranks", "show how ranks form groups, without starting any process", Program::kCore},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", Program::kCore},
     Verb{"schedule", "show a pipeline schedule: verified, simulated, compared and drawn",
          Program::kCore},
-    Verb{"trace", "show what the flight-recorder dumps of a run say, and write a trace",
-         Program::kCore},
+    Verb{"trace", "analyse flight-recorder dumps and write a trace", Program::kCore},
     Verb{"inspect", "list and check the tensors of a safetensors or .npy file, or of a folder",
          Program::kCore},
     Verb{"env", "show the LibTorch, the back ends and the devices that this build uses",

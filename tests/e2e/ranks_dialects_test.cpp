@@ -81,7 +81,7 @@ TEST(RanksDialects, EveryDialectHasAnExampleAHelpAndAPicture) {
     EXPECT_NE(finished.out.find("This is an example."), std::string::npos) << dialect;
     EXPECT_NE(finished.out.find("tp: "), std::string::npos) << dialect;
     EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << "colours in a pipe";
-    EXPECT_NE(ranks("--help --dialect " + dialect).out.find("in the words of " + dialect),
+    EXPECT_NE(ranks("--help --dialect " + dialect).out.find("Layout, flags of " + dialect),
               std::string::npos);
     const Finished picture = ranks("--dialect " + dialect + " --svg /dev/stdout");
     EXPECT_NE(picture.out.find("</svg>"), std::string::npos) << dialect;

@@ -306,7 +306,9 @@ TEST(Run, RefusesBadFlagsWithTheReason) {
       {"--max-restarts -1 true", "is negative"},
       {"--master-port 70000 true", "is no port"},
       {"--grace soon true", "no number of seconds"},
-      {"--rdzv-backend etcd true", "etcd"},
+      {"--rdzv-backend etcd true", "--rdzv-backend is 'etcd'; choose one of c10d, static"},
+      {"--rdzv-backend", "--rdzv-backend needs a value: --rdzv-backend c10d|static"},
+      {"--nproc 2 --nproc 3 true", "--nproc is given twice; give it once"},
       {"--nprc 2 true", "did you mean '--nproc'?"},
       {"--nproc 2", "no program to start"},
       {"--nproc 2 --", "no program to start"}};

@@ -92,8 +92,7 @@ TEST_F(ScheduleVerb, EveryKindInAnyCase) {
 
 TEST_F(ScheduleVerb, SearchedKindsSayHowFarTheyGot) {
   const std::string text = said("--kind zbh2 --pp 4 --microbatches 12");
-  expect_in(text,
-            "ZBH2, found by search: better than InterleavedZeroBubble; a rank takes at most 36");
+  expect_in(text, "ZBH2, found by search: better than InterleavedZeroBubble; longest span 36");
 }
 
 TEST_F(ScheduleVerb, TimesOfStagesAndMessages) {

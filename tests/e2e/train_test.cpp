@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tessera/base/text.h"
+#include "tessera/launch/socket.h"
 #include "tests/testkit/background.h"
 #include "tests/testkit/process.h"
 #include "tests/testkit/temporary_folder.h"
@@ -247,6 +249,62 @@ TEST_F(Train, IsTheRankThatItIsToldToBe) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
+// --- Errors of ranks ---
+
+TEST_F(Train, AnErrorOfAllRanksIsSaidOnce) {
+  const Finished result = tessera(fixed("--data.seq=1000 --dp 2 --parallel.nproc=2"));
+  EXPECT_EQ(result.code, 2) << result.err;
+  const std::string words = "the data has ";
+  EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(words), result.err.rfind(words)) << result.err;
+}
+
+TEST_F(Train, MemoryThatIsMissingIsSaidInALine) {
+  const std::string command = concat("ulimit -d 1500000; ", TESSERA_PROGRAM,
+                                     " train --nproc 1 --threads 1 --steps 1 --batch 512 --seq 512 "
+                                     "--train.validate_every=0 --run-dir ",
+                                     run_);
+  const Finished result = testkit::run(command);
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("\ntessera: out of memory: "), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("frame #"), std::string::npos) << result.err;
+  const Finished traced = testkit::run("export TESSERA_BACKTRACE=1; " + command + " --overwrite");
+  EXPECT_NE(traced.err.find("frame #"), std::string::npos) << traced.err;
+}
+
+TEST_F(Train, ALostStoreIsSaidInALine) {
+  const PortReservation reserved("127.0.0.1");
+  const auto rank = [&](const std::string& number) {
+    return std::make_unique<Background>(
+        std::vector<std::string>{TESSERA_PROGRAM, "train", "--dp", "2", "--steps", "100000",
+                                 "--threads", "1", "--run-dir", run_},
+        std::map<std::string, std::string>{{"RANK", number},
+                                           {"WORLD_SIZE", "2"},
+                                           {"LOCAL_RANK", number},
+                                           {"LOCAL_WORLD_SIZE", "2"},
+                                           {"MASTER_ADDR", "127.0.0.1"},
+                                           {"MASTER_PORT", std::to_string(reserved.port())}});
+  };
+  const auto first = rank("0");
+  const auto second = rank("1");
+  first->await("step 1/");
+  first->signal(SIGKILL);
+  const Finished result = second->finish();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("rank 0"), std::string::npos) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+TEST_F(Train, CommandsThatItShowsCanBeCopied) {
+  const std::string dir = folder_.path("my run");
+  const Finished result = tessera(fixed(concat("--run.save=true --run.dir='", dir, "'")));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find(concat("tessera export '", dir, "' DIR")), std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find(concat("--model '", dir, "/model' ")), std::string::npos);
+  EXPECT_NE(text_of(dir + "/report.html").find("'--run.dir=" + dir + "'"), std::string::npos);
+}
+
 // --- Bad input ---
 
 TEST_F(Train, RefusesFilesThatAreMissingOrForeign) {
@@ -304,7 +362,7 @@ TEST_F(Train, RefusesFlagsThatContradictEachOther) {
   expect_refused(fixed("--model.hidden_size=64"), 2, "hidden_size");
   expect_refused(fixed("--parallel.nproc=3 --parallel.pp=2"), 2, "--nproc is 3");
   expect_refused(fixed("--schedule gpipe"), 2, "--pp");
-  expect_refused(fixed("--parallel.tp=2 --parallel.nproc=2"), 2, "tp=2 is not there yet");
+  expect_refused(fixed("--parallel.tp=2 --parallel.nproc=2"), 2, "tp=2 is not available yet");
   expect_refused(fixed("--dp 8 --parallel.nproc=8"), 2, "too small");
   expect_refused(fixed("--pp 2 --parallel.nproc=2 --schedule gpip"), 2, "did you mean 'gpipe'");
   expect_refused(fixed("--pp 3 --parallel.nproc=3 --microbatches 4"), 2, "too few for 3 stages");

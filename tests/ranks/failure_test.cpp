@@ -306,6 +306,27 @@ TEST(LostRanks, AStoppedRankIsMissed) {
   }
 }
 
+// A process that wakes up finds that nobody has answered for long, since it did not ask.
+TEST(LostRanks, AStoppedRankThatWakesUpTellsOfItself) {
+  SpawnedRanks ranks = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
+  SpawnedRanks alone = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
+  ASSERT_TRUE(all_ready(ranks) && all_ready(alone));
+  ranks.signal(2, SIGSTOP);
+  alone.signal(2, SIGSTOP);
+  ASSERT_TRUE(ranks.wait_for_output(1, "raised: ", kPromised));  // Rank 0 is still there.
+  ranks.signal(2, SIGCONT);
+  EXPECT_EQ(what_the_others_say(alone, 2).size(), kWorldSize - 1U);
+  alone.signal(2, SIGCONT);  // Nobody is.
+  for (SpawnedRanks* world : {&ranks, &alone}) {
+    const auto end = world->wait_for_end(2, kPromised);
+    ASSERT_TRUE(end.has_value()) << world->output(2);
+    EXPECT_TRUE(contains(end->output, "raised: ") &&
+                contains(end->output, "this process did not run for ") &&
+                !contains(end->output, "has not answered") && !contains(end->output, "frame #"))
+        << end->output;
+  }
+}
+
 TEST(LostRanks, AHangReportNamesAStoppedRank) {
   SpawnedRanks ranks =
       start("reduce", 1, {{"TESSERA_TEST_TIMEOUT", "4000"}, {"TESSERA_SILENCE_SECONDS", "60"}});

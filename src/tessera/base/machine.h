@@ -10,4 +10,4 @@ namespace tessera TSR_API {
 /// out.
 int64_t machine_memory();
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

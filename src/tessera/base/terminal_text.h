@@ -25,4 +25,4 @@ std::string to_ascii(std::string_view text);
 /// UTF-8, or none is set.
 bool speaks_utf8(const Environment& environment);
 
-}  // namespace tessera TSR_API
+}  // namespace tessera

@@ -158,15 +158,15 @@ std::vector<std::string> fitted(std::string_view line, size_t width) {
   return lines;
 }
 
-// The log without the lines that only repeat the message; long lines of a log are cut.
+// The log without the lines that only repeat the message, be it after words such as "what():";
+// long lines of a log are cut.
 std::vector<std::string> news_of(const Failure& failure) {
-  constexpr std::string_view kCut = "…";
+  constexpr size_t kEnough = 60;
   std::vector<std::string> lines = failure.tail;
   if (failure.message.empty()) return lines;
+  const std::string head(split(failure.message, '\n').front().substr(0, kEnough));
   std::erase_if(lines, [&](std::string_view line) {
-    if (line.ends_with(kCut)) line.remove_suffix(kCut.size());
-    const size_t enough = std::min<size_t>(failure.message.size(), 60);
-    return line.size() >= enough && failure.message.starts_with(line);
+    return head.size() < kEnough ? line.ends_with(head) : line.find(head) != std::string::npos;
   });
   return lines;
 }

@@ -59,7 +59,7 @@ TEST(FailureBlock, SaysNothingTwice) {
                         block.failure.message.substr(0, 10)};
   const std::string text = block.to_string(80, ColorMode::kNone);
   EXPECT_NE(text.find("    │ loading\n    │ hidden_siz\n\n"), std::string::npos) << text;
-  block.failure.tail = {block.failure.message};
+  block.failure.tail = {block.failure.message, "  what():  " + block.failure.message};
   EXPECT_EQ(block.to_string(80, ColorMode::kNone).find("the last lines"), std::string::npos);
 }
 

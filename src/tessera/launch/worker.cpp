@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tessera/base/error_words.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
@@ -52,15 +54,17 @@ std::string error_text(std::string_view message) {
   return error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void write_new_file(const char* path, std::string_view text) {
+// False where nobody can be told; an earlier report stays.
+bool write_new_file(const char* path, std::string_view text) {
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return;  // An earlier report is there, or nobody can be told.
+  if (file < 0) return errno == EEXIST;
   while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written <= 0) break;
     text.remove_prefix(static_cast<size_t>(written));
   }
   close(file);
+  return text.empty();
 }
 
 std::string message_of_current_exception() {
@@ -69,7 +73,7 @@ std::string message_of_current_exception() {
   try {
     std::rethrow_exception(current);
   } catch (const std::exception& error) {
-    return error.what();
+    return error_words(error);
   } catch (...) {
     return "an exception that is no std::exception";
   }
@@ -96,11 +100,12 @@ void report_healthy() {
   close(descriptor);  // So that children of this rank do not hold it.
 }
 
-void report_error(std::string_view message) noexcept {
+bool report_error(std::string_view message) noexcept {
   try {
     const char* path = std::getenv(kErrorVariable);
-    if (path != nullptr && *path != '\0') write_new_file(path, error_text(message));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody left to tell.
+    return path != nullptr && *path != '\0' && write_new_file(path, error_text(message));
+  } catch (...) {
+    return false;
   }
 }
 

@@ -13,9 +13,9 @@ namespace tessera TSR_API {
 void report_healthy();
 
 /// Writes the file that TORCHELASTIC_ERROR_FILE names, in torchrun's form: {"message": {"message":
-/// …, "extraInfo": {"py_callstack": …, "timestamp": seconds}}}. The first report stays; nothing
-/// where the variable is not set.
-void report_error(std::string_view message) noexcept;
+/// …, "extraInfo": {"py_callstack": …, "timestamp": seconds}}}. The first report stays. Returns
+/// whether there is a report that the launcher can show; not where the variable is not set.
+bool report_error(std::string_view message) noexcept;
 
 /// From now on an exception that nobody catches is reported by report_error before the process ends
 /// as it would have. Once is enough.

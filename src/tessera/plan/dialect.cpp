@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/check.h"
+#include "tessera/base/shell.h"
 #include "tessera/plan/internal/dialects.h"
 
 namespace tessera {
@@ -85,7 +86,7 @@ int64_t DialectPlan::copies() const {
 
 std::string to_string(const FlagValues& flags) {
   std::vector<std::string> words;
-  for (const auto& [flag, value] : flags) words.push_back(concat(flag, " ", value));
+  for (const auto& [flag, value] : flags) words.push_back(concat(flag, " ", shell_word(value)));
   return join(words, " ");
 }
 

@@ -9,12 +9,12 @@ namespace {
 std::vector<DialectFlag> flags() {
   return {
       {"--strategy", "", "strategy", "NAME", "fsdp2, megatron_fsdp or ddp (fsdp2)"},
-      {"--dp-size", "", "dp", "N", "data-parallel size (what remains)"},
-      {"--dp-replicate-size", "", "replicas", "N", "copies of the model, of fsdp2 (1)"},
+      {"--dp-size", "", "dp", "N", "data-parallel size (the rest)"},
+      {"--dp-replicate-size", "", "replicas", "N", "replicas (1; fsdp2 only)"},
       {"--tp-size", "", "tp", "N", "tensor-parallel size (1)"},
-      {"--pp-size", "", "pp", "N", "pipeline-parallel size, of fsdp2 (1)"},
+      {"--pp-size", "", "pp", "N", "pipeline-parallel size (1; fsdp2 only)"},
       {"--cp-size", "", "cp", "N", "context-parallel size (1)"},
-      {"--ep-size", "", "ep", "N", "expert-parallel size, of fsdp2 (1)"},
+      {"--ep-size", "", "ep", "N", "expert-parallel size (1; fsdp2 only)"},
       {"--moe-mesh", "", "moe-mesh", "KIND",
        "document: experts over dp·cp; today: over dp·cp·tp (document)"},
   };

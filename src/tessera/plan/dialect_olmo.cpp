@@ -105,8 +105,8 @@ Dialect olmo_dialect() {
   return {.name = "olmo",
           .flags = flags(),
           .rule =
-              "its axes are pp, dp, cp and tp, the last one fastest, and experts lie where hsdp "
-              "shards, without tp",
+              "its axes are pp, dp, cp and tp, the last one fastest, and experts are on the "
+              "hsdp shard axis, without tp",
           .example = {{"--dp-type", "hsdp"}, {"--num-replicas", "2"}, {"--tp", "4"}, {"--pp", "2"}},
           .plan = make_plan,
           .attempts = attempts};

@@ -17,18 +17,20 @@ void check_options(const BatchOptions& options) {
 
 }  // namespace
 
-Batches::Batches(const TokenData& data, const BatchOptions& options)
+Batches::Batches(const TokenData& data, const BatchOptions& options, std::string_view name)
     : sources_(data.sources().begin(), data.sources().end()),
       options_(options),
       mixture_(data.shares(), options.seed) {
   check_options(options);
   for (const TokenRun& source : sources_) {
-    TSR_CHECK(source.size() - 2 >= options.seq, source.path(), " gives ", source.size(),
-              " tokens here, fewer than one sample of seq + 2 = ", options.seq,
+    TSR_CHECK(source.size() - 2 >= options.seq, "the ", name, " has ", source.size(), " tokens of ",
+              source.path(), ", fewer than one sample of seq + 2 = ", options.seq,
               " + 2; take a shorter seq, more data, or another share for validation");
   }
-  TSR_CHECK(samples() >= options.batch, "the data has ", samples(), " samples of seq=", options.seq,
-            " tokens, fewer than batch=", options.batch, "; take a smaller batch or more data");
+  TSR_CHECK(samples() >= options.batch, "the ", name, " has ", samples(),
+            samples() == 1 ? " sample" : " samples", " of seq=", options.seq,
+            " tokens, fewer than batch=", options.batch,
+            "; take a smaller batch, more data, or another share for validation");
 }
 
 int64_t Batches::samples_of(const TokenRun& source) const {

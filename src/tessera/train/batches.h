@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -33,8 +34,9 @@ struct BatchRows {
 ///   const BatchRows mine = batches.rows(step, 8, 16);  // Rows 8 … 15 of 32.
 class Batches {
  public:
-  /// ConfigError where a source is shorter than a sample, or all of them than a batch.
-  Batches(const TokenData& data, const BatchOptions& options);
+  /// ConfigError where a source is shorter than a sample, or all of them than a batch; it calls the
+  /// data by the name given here.
+  Batches(const TokenData& data, const BatchOptions& options, std::string_view name = "data");
 
   const BatchOptions& options() const { return options_; }
   /// The samples of one epoch of every source: seq tokens each, none twice.

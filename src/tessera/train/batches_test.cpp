@@ -108,12 +108,16 @@ TEST(Batches, WhatIsTooShortIsSaid) {
   const TokenData data = counting_data(folder, 33);
   EXPECT_NE(message_of<ConfigError>([&] {
               Batches(data, {.batch = 1, .seq = 32});
-            }).find("gives 33 tokens here, fewer than one sample of seq + 2 = 32 + 2"),
+            }).find("the data has 33 tokens of "),
             std::string::npos);
   EXPECT_NE(message_of<ConfigError>([&] {
               Batches(data, {.batch = 5, .seq = 8});
             }).find("has 4 samples of seq=8 tokens, fewer than batch=5"),
             std::string::npos);
+  EXPECT_EQ(message_of<ConfigError>(
+                [&] { Batches(data, {.batch = 2, .seq = 30}, "validation part of the data"); }),
+            "the validation part of the data has 1 sample of seq=30 tokens, fewer than batch=2; "
+            "take a smaller batch, more data, or another share for validation");
   EXPECT_EQ(Batches(data, {.batch = 4, .seq = 8}).batches_per_epoch(), 1);
   EXPECT_THROW(Batches(data, {.batch = 0, .seq = 8}), ConfigError);
   EXPECT_THROW(Batches(data, {.batch = 1, .seq = 0}), ConfigError);

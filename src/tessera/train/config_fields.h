@@ -52,8 +52,10 @@ std::string type_name(const ConfigField& field);
 ConfigValue value_of(const ConfigField& field, const TrainConfig& config);
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
-/// ConfigError where the value is not of the field's type, range or choices.
-void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config);
+/// ConfigError where the value is not of the field's type, range or choices; it shows the value as
+/// it was `given`, where that is known.
+void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config,
+            std::string_view given = "");
 
 /// As TOML writes it: "a", 1.0, [1.0, 2.0].
 std::string to_toml(const ConfigValue& value);

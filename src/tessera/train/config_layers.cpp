@@ -42,7 +42,7 @@ void check_switches(const ConfigLayers& layers) {
     if (off.field->off_flag.empty() || off.origin != off.field->off_flag) continue;
     for (const ConfigAssignment& other : words) {
       TSR_CHECK(other.field != off.field || other.value == off.value, off.origin, " and ",
-                other.origin, " ", to_toml(other.value), " contradict each other; leave one out");
+                other.origin, " ", other.text(), " contradict each other; leave one out");
     }
   }
 }
@@ -79,7 +79,7 @@ ModelSection base_model(const Given& given) {
 void apply(const Given& given, TrainConfig& config) {
   for (const ConfigAssignment& one : given.all()) {
     try {
-      assign(*one.field, one.value, config);
+      assign(*one.field, one.value, config, one.given);
     } catch (const ConfigError& error) {
       throw ConfigError(concat(one.origin, ": ", error.what()));
     }

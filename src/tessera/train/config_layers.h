@@ -14,6 +14,10 @@ struct ConfigAssignment {
   const ConfigField* field = nullptr;
   ConfigValue value{};
   std::string origin{};
+  std::string given{};  // As it was written; "" where nobody wrote it so.
+
+  /// The value for people: as it was written, or as TOML writes it.
+  std::string text() const { return given.empty() ? to_toml(value) : given; }
 };
 
 /// All that a run is told, weakest first: preset < file < flags < overrides.

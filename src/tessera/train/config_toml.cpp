@@ -151,7 +151,9 @@ void append_section(std::vector<ConfigAssignment>& to, std::string_view section,
     check_known(key, section, origin, keys_of(section));
     const ConfigField& field = config_field(concat(section, ".", key.str()));
     const Place place{origin, key.source().begin.line};
-    to.push_back({&field, value_of(node, field, origin), place.text()});
+    const auto* const whole = node.as_integer();  // Also where the key takes any number.
+    to.push_back({&field, value_of(node, field, origin), place.text(),
+                  whole == nullptr ? "" : std::to_string(whole->get())});
   }
 }
 

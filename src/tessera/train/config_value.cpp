@@ -124,8 +124,8 @@ std::string name_of(const std::string*, const ConfigField& field) {
 std::string name_of(const Texts*, const ConfigField&) {
   return "a list of texts";
 }
-std::string name_of(const Numbers*, const ConfigField&) {
-  return "a list of numbers";
+std::string name_of(const Numbers*, const ConfigField& field) {
+  return "a list of numbers" + range_name(field);
 }
 
 // What is no number is in no range.
@@ -133,22 +133,23 @@ bool is_inside(const ConfigField& field, double value) {
   return value >= field.least && value <= field.most;
 }
 
-void check_limits(const ConfigField&, bool) {}
-void check_limits(const ConfigField& field, int64_t value) {
-  if (!is_inside(field, static_cast<double>(value))) refuse(field, print(value));
+void check_limits(const ConfigField&, bool, std::string_view) {}
+void check_limits(const ConfigField& field, int64_t value, std::string_view given) {
+  if (is_inside(field, static_cast<double>(value))) return;
+  refuse(field, given.empty() ? print(value) : given);
 }
-void check_limits(const ConfigField& field, double value) {
-  if (!is_inside(field, value)) refuse(field, print(value));
+void check_limits(const ConfigField& field, double value, std::string_view given) {
+  if (!is_inside(field, value)) refuse(field, given.empty() ? print(value) : given);
 }
-void check_limits(const ConfigField& field, const std::string& value) {
+void check_limits(const ConfigField& field, const std::string& value, std::string_view) {
   if (field.choices == nullptr) return;
   const Texts names = field.choices();
   TSR_CHECK(std::ranges::find(names, value) != names.end(), field.name(), " is '", value,
             "'; choose ", choice_names(field), did_you_mean(value, names));
 }
-void check_limits(const ConfigField&, const Texts&) {}
-void check_limits(const ConfigField& field, const Numbers& values) {
-  for (const double value : values) check_limits(field, value);
+void check_limits(const ConfigField&, const Texts&, std::string_view) {}
+void check_limits(const ConfigField& field, const Numbers& values, std::string_view given) {
+  for (const double value : values) check_limits(field, value, given);
 }
 
 }  // namespace
@@ -172,10 +173,11 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
   return std::visit(parse, field.target(any));
 }
 
-void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config) {
+void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config,
+            std::string_view given) {
   const auto store = [&]<class T>(T* target) {
     TSR_ASSERT(std::holds_alternative<T>(value), "type of ", field.name());
-    check_limits(field, std::get<T>(value));
+    check_limits(field, std::get<T>(value), given);
     *target = std::get<T>(value);
   };
   std::visit(store, field.target(config));

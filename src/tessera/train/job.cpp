@@ -94,9 +94,9 @@ std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& confi
   BatchOptions options = batch_options(config.data);
   if (config.train.validate_every == 0) return {Batches(data, options), std::nullopt};
   const TokenData::Split split = data.split(config.data.validation_share);
-  Batches batches(split.train, options);
+  Batches batches(split.train, options, "training part of the data");
   options.shuffle = false;
-  return {std::move(batches), Batches(split.validation, options)};
+  return {std::move(batches), Batches(split.validation, options, "validation part of the data")};
 }
 
 }  // namespace

@@ -84,10 +84,10 @@ void check_supported(const TrainConfig& config) {
       {"ep", parallel.ep},
       {"dp_replicate", parallel.dp_replicate}};
   for (const auto& [name, size] : sizes) {
-    TSR_CHECK(size == 1, "parallel.", name, "=", size, " is not there yet; leave it out");
+    TSR_CHECK(size == 1, "parallel.", name, "=", size, " is not available yet; leave it out");
   }
   TSR_CHECK(parallel.dp_type == "ddp", "parallel.dp_type=", parallel.dp_type,
-            " is not there yet; leave it out");
+            " is not available yet; leave it out");
 }
 
 void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {

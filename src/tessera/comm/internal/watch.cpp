@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tessera/base/text.h"
+#include "tessera/comm/internal/engine_error.h"
 #include "tessera/launch/socket.h"
 
 namespace tessera::comm::detail {
@@ -62,21 +63,35 @@ std::vector<int64_t> Watch::Vigil::others() const {
   return others;
 }
 
+Watch::Clock::duration Watch::awake_since(Clock::time_point sign, Clock::time_point now) const {
+  const auto stop = pulse_.last_stop();
+  return now - (stop ? std::max(sign, stop->end) : sign);
+}
+
 std::optional<std::string> Watch::store_trouble() const {
-  const std::string place = concat(launch_.master_addr, ":", launch_.master_port);
-  const std::string whose = launch_.agent_store
-                                ? concat("the launcher's store at ", place)
-                                : concat("rank 0, which holds the store at ", place, ",");
-  const std::string advice = "; which rank failed first is in the launcher's report";
+  const std::string holder = launch_.agent_store ? "the launcher" : "rank 0";
+  const std::string whose = concat(holder, ", which holds the store at ", launch_.master_addr, ":",
+                                   launch_.master_port, ",");
+  const std::string advice = concat("; look for what ", holder, " wrote last");
   if (!store_error_.empty()) return concat(whose, " is gone", advice);
-  const auto unanswered = Clock::now() - answered_;
+  const auto unanswered = awake_since(answered_, Clock::now());
   if (unanswered <= patience_.silence) return std::nullopt;
   return concat(whose, " has not answered for ", seconds_text(in_seconds(unanswered)), advice);
 }
 
+// To a rank that was stopped, its own stop tells more than what the others did meanwhile.
+std::optional<std::string> Watch::known_failure() const {
+  const auto failure = failure_ ? failure_ : store_trouble();
+  const auto stop = pulse_.last_stop();
+  const bool recent = stop && Clock::now() - stop->end < 2 * patience_.silence;
+  if (!failure || !recent) return failure;
+  return concat("this process did not run for ", seconds_text(in_seconds(stop->duration)),
+                " (it was stopped, or its host was too busy); after that: ", *failure);
+}
+
 std::optional<std::string> Watch::failure() const {
   const std::lock_guard lock(mutex_);
-  return failure_ ? failure_ : store_trouble();
+  return known_failure();
 }
 
 std::optional<std::string> Watch::verdict() {
@@ -85,7 +100,7 @@ std::optional<std::string> Watch::verdict() {
   const auto deadline = Clock::now() + patience_.suspect + 3 * patience_.beat;
   suspicious_until_ = std::max(suspicious_until_, deadline);
   changed_.wait_until(lock, deadline, [&] { return failure_ || !store_error_.empty(); });
-  return failure_ ? failure_ : store_trouble();
+  return known_failure();
 }
 
 std::string Watch::report(const Vigil& vigil) {
@@ -145,7 +160,8 @@ Watch::Watch(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
     : store_(std::move(store)),
       launch_(launch),
       recorder_(std::move(recorder)),
-      patience_(patience) {}
+      patience_(patience),
+      pulse_(patience.beat, patience.suspect) {}
 
 std::shared_ptr<Watch> Watch::start(const c10::intrusive_ptr<c10d::Store>& store,
                                     const LaunchInfo& launch,
@@ -190,6 +206,7 @@ void Watch::run() {
 }
 
 void Watch::tick() {
+  const QuietEngine quiet;  // Whoever waits tells what is lost.
   beat("");
   std::unique_lock lock(mutex_);
   const std::optional<std::string> wanted = failure_ ? std::nullopt : to_publish_;
@@ -229,6 +246,7 @@ void Watch::look_after(const std::vector<int64_t>& ranks) {
     keys.push_back(beat_key(rank));
   }
   if (there.empty()) return;
+  const auto asked = Clock::now();
   const auto values = store_->multiGet(keys);
   std::unique_lock lock(mutex_);
   for (size_t i = 0; i < there.size(); ++i) {
@@ -236,13 +254,13 @@ void Watch::look_after(const std::vector<int64_t>& ranks) {
     Seen& seen = seen_[there[i]];
     if (!seen.beat || seen.beat->count != beat.count) seen = {beat, Clock::now()};
   }
-  const auto loss = loss_among(there);
+  const auto loss = loss_among(there, asked);
   lock.unlock();
   if (loss) fail(announce(*loss));
 }
 
-std::optional<std::string> Watch::loss_among(const std::vector<int64_t>& ranks) const {
-  const auto now = Clock::now();
+std::optional<std::string> Watch::loss_among(const std::vector<int64_t>& ranks,
+                                             Clock::time_point now) const {
   const auto limit = now < suspicious_until_ ? patience_.suspect : patience_.silence;
   for (const int64_t rank : ranks) {
     const Seen& seen = seen_.at(rank);
@@ -252,7 +270,7 @@ std::optional<std::string> Watch::loss_among(const std::vector<int64_t>& ranks) 
     if (!beat.end.empty() && now - seen.since > 2 * patience_.beat) {
       return concat(who, " ", beat.end);
     }
-    if (now - seen.since <= limit) continue;
+    if (awake_since(seen.since, now) <= limit) continue;
     const std::string last = beat.operation.empty()
                                  ? "before its first operation"
                                  : concat(beat.inside ? "in " : "after ", beat.operation);

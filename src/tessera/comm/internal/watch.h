@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tessera/comm/internal/beat.h"
+#include "tessera/comm/internal/pulse.h"
 #include "tessera/comm/internal/recorder.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/topology/rank.h"
@@ -96,11 +97,16 @@ class Watch {
   void beat(const std::string& end);
   void look_for_failure();
   void look_after(const std::vector<int64_t>& ranks);
-  std::optional<std::string> loss_among(const std::vector<int64_t>& ranks) const;
+  /// Who is lost by what was read after `now`.
+  std::optional<std::string> loss_among(const std::vector<int64_t>& ranks,
+                                        Clock::time_point now) const;
   std::string announce(const std::string& failure);
   void fail(const std::string& failure);
   std::vector<int64_t> watched_ranks() const;
   std::optional<std::string> store_trouble() const;
+  std::optional<std::string> known_failure() const;
+  /// The time between a sign of another one and now in which this process could have noticed more.
+  Clock::duration awake_since(Clock::time_point sign, Clock::time_point now) const;
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const LaunchInfo launch_;
@@ -119,6 +125,7 @@ class Watch {
   std::string noted_;
   Clock::time_point answered_ = Clock::now();  // The store's last answer.
   Clock::time_point suspicious_until_{};
+  const Pulse pulse_;
   bool ended_ = false;
 };
 
