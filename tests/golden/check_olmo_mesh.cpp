@@ -37,7 +37,7 @@ const std::map<std::string, Accessor>& accessors() {
 // "get_x" of the mesh, or "get_x(get_y)", one after the other.
 DeviceMesh sub_mesh(const std::string& name, const DeviceMesh& mesh) {
   const size_t open = std::min(name.find('('), name.size());
-  const Accessor& accessor = known(accessors(), "accessor", name.substr(0, open));
+  const Accessor accessor = known(accessors(), "accessor", name.substr(0, open));
   if (open == name.size()) return accessor(mesh);
   return accessor(sub_mesh(name.substr(open + 1, name.rfind(')') - open - 1), mesh));
 }

@@ -25,8 +25,8 @@ RC_GTEST_PROP(BatchSlices, TogetherAreTheBatch, ()) {
     masks.push_back(std::get<at::Tensor>(slices.keywords(i).at("mask")));
     targets.push_back(slices.target(i));
     RC_ASSERT(std::get<double>(slices.keywords(i).at("scale")) == 0.5);
-    RC_ASSERT(slices.share(i) * static_cast<double>(rows) ==
-              static_cast<double>(targets.back().size(0)));
+    RC_ASSERT(slices.share(i) ==
+              static_cast<double>(targets.back().size(0)) / static_cast<double>(rows));
     RC_ASSERT(first.back().is_alias_of(batch.inputs[0]));
     shares += slices.share(i);
   }

@@ -13,6 +13,9 @@ namespace {
 
 namespace autograd = torch::autograd;
 
+using NodePointer =
+    decltype(autograd::Edge::function);  // LibTorch 2.13 has another kind than 2.11.
+
 Leaves leaves_of(const autograd::edge_list& roots) {
   Leaves leaves;
   std::unordered_set<const autograd::Node*> seen;
@@ -96,7 +99,7 @@ class ObservedEngine : public autograd::Engine {
     }
   }
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
-      const std::shared_ptr<autograd::GraphTask>& task, c10::intrusive_ptr<autograd::Node> root,
+      const std::shared_ptr<autograd::GraphTask>& task, NodePointer root,
       autograd::InputBuffer&& input) override {
     return engine_.execute_with_graph_task(task, std::move(root), std::move(input));
   }
