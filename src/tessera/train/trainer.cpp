@@ -22,10 +22,16 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// "cuda" is the GPU that is current.
+c10::DeviceIndex index_of(at::Device device) {
+  if (device.has_index()) return device.index();
+  return c10::impl::VirtualGuardImpl(device.type()).getDevice().index();
+}
+
 // On a CPU the whole process counts, on other devices what tensors hold there.
 int64_t peak_memory(at::Device device) {
   if (!device.is_cpu()) {
-    const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+    const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(index_of(device));
     return stats.allocated_bytes[0].peak;
   }
   rusage usage{};
@@ -45,7 +51,7 @@ int64_t tokens_of(const BatchOptions& options) {
 // Waits until the device has done what it was given; a CPU has.
 void synchronize(at::Device device) {
   if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(index_of(device));
 }
 
 bool is_finite(const StepMetrics& metrics) {
