@@ -24,14 +24,16 @@ std::vector<double> losses_in(const std::string& text) {
   return losses;
 }
 
+// A text that no change of the documents changes.
 TEST(OwnModule, LearnsATextAndDoesSoTheSameWayTwice) {
-  const auto finished = own_module(TESSERA_SOURCE_DIR "/docs");
+  const std::string text = TESSERA_SOURCE_DIR "/LICENSE";
+  const auto finished = own_module(text);
   ASSERT_EQ(finished.code, 0) << finished.err;
   const std::vector<double> losses = losses_in(finished.out);
   ASSERT_EQ(losses.size(), 7U) << finished.out;
   EXPECT_NEAR(losses.front(), std::log(256), 0.2) << "nothing is known of the first byte";
-  EXPECT_LT(losses.back(), 3) << "single bytes tell 3.4: " << finished.out;
-  EXPECT_EQ(own_module(TESSERA_SOURCE_DIR "/docs").out, finished.out);
+  EXPECT_LT(losses.back(), 2.8) << "single bytes tell 3.2: " << finished.out;
+  EXPECT_EQ(own_module(text).out, finished.out);
 }
 
 TEST(OwnModule, SaysWhatIsWrong) {

@@ -223,8 +223,8 @@ TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
   EXPECT_EQ(answer_to(connect_and_send(std::string(100000, 'x'))), "");
   EXPECT_EQ(answer_to(connect_and_send("healthy round=0\n")), "") << "it did not join";
   EXPECT_TRUE(
-      has(answer_to(connect_and_send("join version=2 id=none nnodes=2 nproc=1 node=-1 host=h\n")),
-          "refuse reason=it%20speaks%20version%202"));
+      has(answer_to(connect_and_send("join version=3 id=none nnodes=2 nproc=1 node=-1 host=h\n")),
+          "refuse reason=it%20speaks%20version%203"));
   const int silent = connect_and_send("");
   const Launcher second = start({"--node-rank", "1"}, script);
   first->await("ready");
