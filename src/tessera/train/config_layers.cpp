@@ -1,10 +1,12 @@
 #include "tessera/train/config_layers.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 
 #include "tessera/base/check.h"
+#include "tessera/base/checked.h"
 #include "tessera/format/llama_presets.h"
 
 namespace tessera {
@@ -124,9 +126,10 @@ void derive_folder(const Given& given, RunSection& run) {
 // Ranks that no other axis takes are replicas. A run that is told nothing shows both.
 void derive_parallel(const Given& given, bool from_folder, ParallelSection& parallel) {
   if (!from_folder && !given.has_section("parallel")) parallel.dp = parallel.pp = 2;
-  const int64_t others = parallel.tp * parallel.cp * parallel.pp;
+  const int64_t others =
+      checked_product(std::array{parallel.tp, parallel.cp, parallel.pp}, "tp × cp × pp");
   if (!given.has("parallel.nproc")) {
-    parallel.nproc = parallel.dp * others;
+    parallel.nproc = checked_multiply(parallel.dp, others, "dp × tp × cp × pp");
   } else if (!given.has("parallel.dp") && parallel.nproc % others == 0) {
     parallel.dp = parallel.nproc / others;
   }
