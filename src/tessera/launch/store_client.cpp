@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "tessera/base/check.h"
-#include "tessera/launch/store_server.h"
 
 namespace tessera {
 namespace {

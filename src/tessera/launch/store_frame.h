@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -26,6 +27,9 @@ enum class StoreOp : uint8_t {
   kTimeout,     // The keys did not come in time.
   kRefused,     // Why.
 };
+
+/// What a kHello begins with: both ends speak this protocol.
+constexpr std::string_view kStoreVersion = "tessera store 1";
 
 /// A message between a store and its client.
 struct StoreFrame {

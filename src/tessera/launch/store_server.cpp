@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"

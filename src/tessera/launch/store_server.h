@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -17,8 +16,6 @@
 #include "tessera/launch/store_frame.h"
 
 namespace tessera TSR_API {
-
-constexpr std::string_view kStoreVersion = "tessera store 1";
 
 /// The keys and values through which the ranks of a job meet, served by a thread of its own. No
 /// client can make another one wait: those that have not proved that they belong to the job, or
