@@ -9,7 +9,7 @@
 
 #include "tessera/comm/group.h"
 #include "tessera/comm/work.h"
-#include "tessera/layer/parameter.h"
+#include "tessera/tensor/parameter.h"
 #include "tessera/parallel/ddp/internal/pass_code.h"
 
 namespace tessera::ddp::detail {
