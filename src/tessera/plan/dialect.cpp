@@ -84,6 +84,10 @@ int64_t DialectPlan::copies() const {
   return size(Role::kData) * size(Role::kContext) / size(Role::kShards);
 }
 
+bool DialectPlan::has_experts() const {
+  return size(Role::kExpert) > 1 || find(Role::kExpertTensor) != nullptr;
+}
+
 std::string to_string(const FlagValues& flags) {
   std::vector<std::string> words;
   for (const auto& [flag, value] : flags) words.push_back(concat(flag, " ", shell_word(value)));
