@@ -95,7 +95,8 @@ std::string to_string(const FlagValues& flags) {
 }
 
 std::span<const Dialect> dialects() {
-  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect(), nemo_dialect()};
+  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect(), nemo_dialect(),
+                                        tessera_dialect()};
   return all;
 }
 
