@@ -95,6 +95,7 @@ void set_data_parallel(ParallelDims& dims, const DataParallelWords& words) {
   const std::vector<std::string> types = data_parallel_types();
   TSR_CHECK(std::ranges::find(types, type) != types.end(), "dp-type is '", type, "'; choose ",
             join(types, ", "), did_you_mean(type, types));
+  TSR_CHECK(dp >= 1, "dp is ", dp, "; a degree is at least 1");
   TSR_CHECK(type == "hsdp" || replicas == 1, "dp-replicate is ", replicas,
             ", which is for dp-type hsdp, and it is ", type, "; leave one out");
   TSR_CHECK(replicas >= 1 && dp % replicas == 0, "dp-replicate is ", replicas,

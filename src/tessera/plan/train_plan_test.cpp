@@ -83,6 +83,7 @@ TEST(DataParallelWords, SetBothDegrees) {
 }
 
 TEST(DataParallelWords, ThatDoNotFitAreRefused) {
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 0}); }), "dp is 0; a degree is at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "fspd"}); }),
             "dp-type is 'fspd'; choose ddp, fsdp, hsdp; did you mean 'fsdp'?");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .dp_replicate = 2}); }),
