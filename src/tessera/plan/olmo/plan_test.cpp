@@ -1,11 +1,11 @@
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
-#include "tessera/plan/nemo_config.h"
+#include "tessera/plan/nemo/config.h"
 #include "tessera/plan/plan.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 
 #include "tessera/base/check.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "tessera/base/text.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 
 namespace tessera {
 namespace {

@@ -1,13 +1,14 @@
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
-#include "tessera/plan/internal/megatron_specs.h"
 #include "tessera/plan/internal/sizes.h"
+#include "tessera/plan/megatron/internal/specs.h"
 #include "tessera/topology/rank_generator.h"
 
 namespace tessera {
 
+using namespace megatron::detail;
 using namespace plan::detail;
 
 namespace {

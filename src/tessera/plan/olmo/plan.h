@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tessera/base/export.h"
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/olmo/config.h"
 #include "tessera/plan/plan.h"
 
 namespace tessera TSR_API {

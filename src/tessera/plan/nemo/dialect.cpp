@@ -1,7 +1,7 @@
 // How NeMo AutoModel's vocabulary says a layout.
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
-#include "tessera/plan/nemo.h"
+#include "tessera/plan/nemo/plan.h"
 
 namespace tessera::plan::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/plan/nemo_config.h"
+#include "tessera/plan/nemo/config.h"
 
 #include <gtest/gtest.h>
 

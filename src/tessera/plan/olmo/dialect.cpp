@@ -1,7 +1,7 @@
 // How OLMo-core's vocabulary says a layout.
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 
 namespace tessera::plan::detail {
 namespace {

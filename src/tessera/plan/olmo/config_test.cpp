@@ -1,4 +1,4 @@
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/olmo/config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
-#include "tessera/plan/nemo_config.h"
+#include "tessera/plan/nemo/config.h"
 
 namespace tessera::nemo {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/plan/nemo.h"
+#include "tessera/plan/nemo/plan.h"
 
 #include <gtest/gtest.h>
 

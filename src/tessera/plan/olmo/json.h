@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "tessera/base/export.h"
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/olmo/config.h"
 
 /// The configuration values as JSON with the page's field names, by nlohmann's conventions:
 ///

@@ -1,9 +1,9 @@
 // The groups of Megatron-Core's initialize_model_parallel, in its order of creation.
-#include "tessera/plan/internal/megatron_specs.h"
+#include "tessera/plan/megatron/internal/specs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/reversed.h"
 
-namespace tessera::plan::detail {
+namespace tessera::megatron::detail {
 namespace {
 
 // What the callback chooses of every pipeline.
@@ -199,4 +199,4 @@ std::vector<GroupSpec> megatron_specs(const CheckedMegatron& checked) {
   return Specs(checked).make();
 }
 
-}  // namespace tessera::plan::detail
+}  // namespace tessera::megatron::detail

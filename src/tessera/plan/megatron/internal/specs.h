@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 #include "tessera/plan/nccl_options.h"
 
-namespace tessera::plan::detail {
+namespace tessera::megatron::detail {
 
 /// A configuration whose values fit together.
 struct CheckedMegatron {
@@ -18,4 +18,4 @@ struct CheckedMegatron {
 /// The specs of a checked configuration, in Megatron's order of creation.
 std::vector<GroupSpec> megatron_specs(const CheckedMegatron& checked);
 
-}  // namespace tessera::plan::detail
+}  // namespace tessera::megatron::detail

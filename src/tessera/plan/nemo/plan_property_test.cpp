@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tessera/base/text.h"
-#include "tessera/plan/nemo.h"
+#include "tessera/plan/nemo/plan.h"
 
 namespace tessera {
 namespace {

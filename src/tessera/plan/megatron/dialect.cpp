@@ -4,7 +4,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 
 namespace tessera::plan::detail {
 namespace {

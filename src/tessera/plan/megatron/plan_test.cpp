@@ -1,4 +1,4 @@
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 
 #include <gtest/gtest.h>
 
