@@ -10,9 +10,9 @@
 #include <iostream>
 
 #include "tessera/base/error.h"
+#include "tessera/data/batches.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/optim/adamw.h"
-#include "tessera/train/batches.h"
 #include "tessera/train/single_engine.h"
 #include "tessera/train/trainer.h"
 

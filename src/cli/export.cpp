@@ -13,7 +13,7 @@
 #include "tessera/base/terminal_text.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
-#include "tessera/train/run_folder.h"
+#include "tessera/run/run_folder.h"
 
 namespace tessera::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "tessera/train/config_layers.h"
+#include "tessera/config/layers.h"
 
 namespace CLI {
 class App;

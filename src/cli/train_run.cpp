@@ -25,9 +25,9 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/shell.h"
 #include "tessera/comm/launch_info.h"
+#include "tessera/run/report.h"
+#include "tessera/run/run_folder.h"
 #include "tessera/train/job.h"
-#include "tessera/train/report.h"
-#include "tessera/train/run_folder.h"
 
 namespace tessera::cli {
 namespace {

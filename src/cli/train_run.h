@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tessera/train/train_config.h"
+#include "tessera/config/train_config.h"
 
 namespace tessera::cli {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tessera/draw/progress.h"
-#include "tessera/train/metrics.h"
+#include "tessera/run/metrics.h"
 
 namespace tessera::cli {
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "tessera/base/export.h"
-#include "tessera/train/batches.h"
+#include "tessera/data/batches.h"
 
 namespace tessera TSR_API {
 
