@@ -2,8 +2,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "cli/schedule.h"
-#include "cli/schedule_recorded.h"
+#include "cli/schedule/recorded.h"
+#include "cli/schedule/view.h"
 #include "cli/table.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"

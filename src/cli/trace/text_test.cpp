@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "cli/trace.h"
+#include "cli/trace/text.h"
 #include "tests/testkit/flight.h"
 
 namespace tessera::cli {

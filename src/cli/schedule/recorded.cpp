@@ -1,12 +1,12 @@
 // `tessera schedule --from-trace RUN`: a recorded step beside its simulation, and what to do
 // better.
-#include "cli/schedule_recorded.h"
+#include "cli/schedule/recorded.h"
 
 #include <algorithm>
 #include <iostream>
 
 #include "cli/parse.h"
-#include "cli/schedule_results.h"
+#include "cli/schedule/results.h"
 #include "cli/terminal.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/timeline_terminal.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/schedule_flags.h"
+#include "cli/schedule/flags.h"
 #include "tessera/draw/timeline.h"
 
 namespace tessera::cli {

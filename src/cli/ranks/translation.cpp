@@ -1,5 +1,5 @@
 #include "cli/json_text.h"
-#include "cli/ranks.h"
+#include "cli/ranks/view.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/rank_text.h"
 

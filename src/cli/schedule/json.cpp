@@ -1,5 +1,5 @@
 #include "cli/json_text.h"
-#include "cli/schedule.h"
+#include "cli/schedule/view.h"
 
 namespace tessera::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "cli/table.h"
-#include "cli/trace.h"
+#include "cli/trace/text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/rank_text.h"
 

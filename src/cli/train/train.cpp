@@ -8,8 +8,8 @@
 
 #include "cli/parse.h"
 #include "cli/terminal.h"
-#include "cli/train_flags.h"
-#include "cli/train_run.h"
+#include "cli/train/flags.h"
+#include "cli/train/run.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"

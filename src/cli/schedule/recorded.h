@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/schedule_flags.h"
+#include "cli/schedule/flags.h"
 #include "tessera/draw/color.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/schedule/alternatives.h"

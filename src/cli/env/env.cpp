@@ -8,6 +8,7 @@
 
 #include "cli/parse.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 
 namespace tessera::cli {
 namespace {

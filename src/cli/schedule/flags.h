@@ -5,11 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/app.h"
 #include "tessera/schedule/simulate.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace tessera::cli {
 

@@ -1,13 +1,13 @@
 // `tessera schedule`: pipeline schedules, verified, simulated and drawn, without any process.
-#include "cli/schedule.h"
+#include "cli/schedule/view.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "cli/parse.h"
-#include "cli/schedule_flags.h"
-#include "cli/schedule_recorded.h"
-#include "cli/schedule_results.h"
+#include "cli/schedule/flags.h"
+#include "cli/schedule/recorded.h"
+#include "cli/schedule/results.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"

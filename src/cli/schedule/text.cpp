@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cli/schedule.h"
+#include "cli/schedule/view.h"
 #include "cli/table.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"

@@ -1,4 +1,4 @@
-#include "cli/train_run.h"
+#include "cli/train/run.h"
 
 #include <ATen/Parallel.h>
 #include <malloc.h>
@@ -19,8 +19,8 @@
 
 #include "cli/parse.h"
 #include "cli/terminal.h"
-#include "cli/train_screen.h"
-#include "cli/verbs.h"
+#include "cli/train/screen.h"
+#include "cli/version.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/shell.h"

@@ -1,5 +1,5 @@
 // `tessera ranks`: how ranks form groups, without starting any process.
-#include "cli/ranks.h"
+#include "cli/ranks/view.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "cli/files.h"
 #include "cli/parse.h"
-#include "cli/ranks_flags.h"
+#include "cli/ranks/flags.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"

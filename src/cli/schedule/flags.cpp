@@ -1,4 +1,4 @@
-#include "cli/schedule_flags.h"
+#include "cli/schedule/flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

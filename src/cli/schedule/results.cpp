@@ -1,4 +1,4 @@
-#include "cli/schedule_results.h"
+#include "cli/schedule/results.h"
 
 #include <iostream>
 #include <sstream>

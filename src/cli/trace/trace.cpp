@@ -1,5 +1,5 @@
 // `tessera trace`: what the flight-recorder dumps of a run's ranks say, and a trace to look at.
-#include "cli/trace.h"
+#include "cli/trace/text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

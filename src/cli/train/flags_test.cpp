@@ -1,4 +1,4 @@
-#include "cli/train_flags.h"
+#include "cli/train/flags.h"
 
 #include <gtest/gtest.h>
 #include <CLI/CLI.hpp>

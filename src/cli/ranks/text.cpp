@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cli/ranks.h"
+#include "cli/ranks/view.h"
 #include "cli/table.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/rank_text.h"

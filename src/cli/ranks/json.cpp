@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "cli/json_text.h"
-#include "cli/ranks.h"
+#include "cli/ranks/view.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/app.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace tessera::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/ranks_flags.h"
+#include "cli/ranks/flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

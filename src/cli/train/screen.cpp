@@ -1,4 +1,4 @@
-#include "cli/train_screen.h"
+#include "cli/train/screen.h"
 
 #include <unistd.h>
 

@@ -3,11 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "cli/app.h"
 #include "tessera/config/layers.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace tessera::cli {
 
