@@ -2,59 +2,51 @@
 
 #include <fcntl.h>
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tessera/base/error.h"
+#include "tessera/base/json_field.h"
 #include "tessera/base/text.h"
 #include "tessera/format/mapped_file.h"
 
 namespace tessera {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // What diverged is null in the file: JSON has no other word for it.
-double number(const Json& object, const char* key) {
-  const Json& value = object.at(key);
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+double number(const JsonField& field) {
+  return field.is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
 }
 
-StepMetrics metrics_of(const Json& object) {
-  StepMetrics metrics{.step = object.at("step").get<int64_t>(),
-                      .loss = number(object, "loss"),
-                      .grad_norm = number(object, "grad_norm"),
-                      .lr = number(object, "lr"),
-                      .ms = number(object, "ms"),
-                      .tokens_per_s = number(object, "tokens_per_s"),
-                      .mem_bytes = object.at("mem_bytes").get<int64_t>()};
-  if (object.contains("validation_loss")) {
-    metrics.validation_loss = number(object, "validation_loss");
-  }
+StepMetrics metrics_of(const JsonField& root) {
+  StepMetrics metrics{.step = root.at("step").integer(),
+                      .loss = number(root.at("loss")),
+                      .grad_norm = number(root.at("grad_norm")),
+                      .lr = number(root.at("lr")),
+                      .ms = number(root.at("ms")),
+                      .tokens_per_s = number(root.at("tokens_per_s")),
+                      .mem_bytes = root.at("mem_bytes").integer()};
+  if (root.has("validation_loss")) metrics.validation_loss = number(root.at("validation_loss"));
   return metrics;
 }
 
 }  // namespace
 
 std::string to_json(const StepMetrics& metrics) {
-  Json object{{"step", metrics.step},
-              {"loss", metrics.loss},
-              {"grad_norm", metrics.grad_norm},
-              {"lr", metrics.lr},
-              {"ms", metrics.ms},
-              {"tokens_per_s", metrics.tokens_per_s},
-              {"mem_bytes", metrics.mem_bytes}};
+  nlohmann::ordered_json object{{"step", metrics.step},
+                                {"loss", metrics.loss},
+                                {"grad_norm", metrics.grad_norm},
+                                {"lr", metrics.lr},
+                                {"ms", metrics.ms},
+                                {"tokens_per_s", metrics.tokens_per_s},
+                                {"mem_bytes", metrics.mem_bytes}};
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
   return object.dump();
 }
 
 StepMetrics parse_step_metrics(std::string_view text, std::string_view origin) {
-  try {
-    return metrics_of(Json::parse(text));
-  } catch (const Json::exception& error) {
-    throw DataError(concat(origin, " holds no metrics of a step: ", error.what()));
-  }
+  const JsonSource source{.origin = origin, .what = "line of metrics"};
+  const nlohmann::json document = parse_json(text, source);
+  return metrics_of(JsonField(document, source));
 }
 
 MetricsFile::MetricsFile(std::string path)

@@ -4,14 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/base/json_field.h"
 #include "tessera/plan/nemo/config.h"
 
 namespace tessera::nemo {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kDeepest = 8;  // Levels; a configuration has four.
+using Json = nlohmann::ordered_json;  // What is written has the order of the fields.
 
 template <class T, class Wanted>
 concept Is = std::same_as<std::remove_const_t<T>, Wanted>;
@@ -136,62 +135,52 @@ Json written(const T& value) {
   }
 }
 
-std::string in_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+void check_choice(const JsonField& field, const std::string& text, const Choices& choices) {
+  TSR_CHECK(std::ranges::find(choices, text) != choices.end(), field.path(), " '", text,
+            "' is unknown; choose ", join(choices, ", "), did_you_mean(text, choices));
 }
 
-/// One value of the document, which knows its place for messages.
-struct Value {
-  const Json& json;
-  std::string place;
-
-  [[noreturn]] void refuse(std::string_view expected) const {
-    throw ConfigError(concat(place, " is ", in_text(json), "; expected ", expected));
-  }
-  void check(bool fits, std::string_view expected) const {
-    if (!fits) refuse(expected);
-  }
-};
-
-std::string read_text(const Value& value, const Choices& choices) {
-  value.check(value.json.is_string(), choices.empty() ? "text" : join(choices, ", "));
-  std::string text = value.json;
-  if (choices.empty()) return text;
-  text = to_lower(text);
-  TSR_CHECK(std::ranges::find(choices, text) != choices.end(), value.place, " '", text,
-            "' is unknown; choose ", join(choices, ", "), did_you_mean(text, choices));
+std::string read_text(const JsonField& field, const Choices& choices) {
+  if (choices.empty()) return field.raw_text();
+  field.check(field.value().is_string(), join(choices, ", "));
+  std::string text = to_lower(field.raw_text());
+  check_choice(field, text, choices);
   return text;
 }
 
-// A list, or its texts joined by + or a comma where they are to be chosen from.
-std::vector<std::string> read_texts(const Value& value, const Choices& choices) {
-  Json list = value.json;
-  if (list.is_string() && !choices.empty()) {
-    std::string text = list;
-    std::ranges::replace(text, '+', ',');
-    list = Json::array();
-    for (const std::string_view part : split(text, ',')) list.push_back(part);
-  }
-  value.check(list.is_array(), "a list of texts");
+// A text joined by + or commas is such a list, too.
+std::vector<std::string> read_chosen(const JsonField& field, const Choices& choices) {
+  std::string text = to_lower(field.raw_text());
+  std::ranges::replace(text, '+', ',');
   std::vector<std::string> texts;
-  for (const Json& entry : list) texts.push_back(read_text({entry, value.place}, choices));
-  const bool has_all = std::ranges::find(texts, "all") != texts.end();
-  value.check(choices != scopes() || !has_all || texts.size() == 1, "all alone, or others");
+  for (const std::string_view part : split(text, ',')) {
+    check_choice(field, texts.emplace_back(part), choices);
+  }
   return texts;
 }
 
-ActivationCheckpointing read_mode(const Value& value) {
-  if (value.json == false) return ActivationCheckpointing::kOff;
-  if (value.json == true || value.json == "full") return ActivationCheckpointing::kFull;
-  value.check(value.json == "selective", "true, false, \"full\" or \"selective\"");
+std::vector<std::string> read_texts(const JsonField& field, const Choices& choices) {
+  const bool joined = field.value().is_string() && !choices.empty();
+  field.check(joined || field.value().is_array(), "a list of texts");
+  const auto texts =
+      joined ? read_chosen(field, choices)
+             : field.list([&](const JsonField& entry) { return read_text(entry, choices); });
+  const bool has_all = std::ranges::find(texts, "all") != texts.end();
+  field.check(choices != scopes() || !has_all || texts.size() == 1, "all alone, or others");
+  return texts;
+}
+
+ActivationCheckpointing read_mode(const JsonField& field) {
+  const auto& value = field.value();
+  if (value == false) return ActivationCheckpointing::kOff;
+  if (value == true || value == "full") return ActivationCheckpointing::kFull;
+  field.check(value == "selective", "true, false, \"full\" or \"selective\"");
   return ActivationCheckpointing::kSelective;
 }
 
-int64_t read_count(const Value& value) {
-  const Json& json = value.json;
-  const bool fits = json.is_number_integer() && json >= 0 && json <= INT64_MAX;
-  value.check(fits, "a whole number of at least 0");
-  return json;
+double read_positive(const JsonField& field) {
+  field.check(field.value().is_number() && field.value() > 0, "a number above 0");
+  return field.number();
 }
 
 // Nothing where that can be said, otherwise the default.
@@ -205,68 +194,47 @@ T read_null(const T& field) {
 }
 
 template <class Config>
-Config read_fields(const Value& value);
+Config read_fields(const JsonField& object);
 
 template <class T>
-T read(const Value& value, const Choices& choices) {
-  const Json& json = value.json;
+T read(const JsonField& field, const Choices& choices) {
   if constexpr (kIsOptional<T>) {
     using Inner = typename T::value_type;
-    if (std::same_as<Inner, int64_t> && json == "auto") return std::nullopt;
-    return read<Inner>(value, choices);
+    if (std::same_as<Inner, int64_t> && field.value() == "auto") return std::nullopt;
+    return read<Inner>(field, choices);
   } else if constexpr (std::same_as<T, bool>) {
-    value.check(json.is_boolean(), "true or false");
-    return json;
+    return field.boolean();
   } else if constexpr (std::same_as<T, int64_t>) {
-    return read_count(value);
+    return field.integer(0);
   } else if constexpr (std::same_as<T, double>) {
-    value.check(json.is_number() && json > 0, "a number above 0");
-    return json;
+    return read_positive(field);
   } else if constexpr (std::same_as<T, std::string>) {
-    return read_text(value, choices);
+    return read_text(field, choices);
   } else if constexpr (std::same_as<T, std::vector<std::string>>) {
-    return read_texts(value, choices);
+    return read_texts(field, choices);
   } else if constexpr (std::same_as<T, ActivationCheckpointing>) {
-    return read_mode(value);
+    return read_mode(field);
   } else if constexpr (std::same_as<T, Dtype>) {
-    const std::string name = read_text(value, dtypes());
+    const std::string name = read_text(field, dtypes());
     return static_cast<Dtype>(std::ranges::find(dtypes(), name) - dtypes().begin());
   } else {
-    return read_fields<T>(value);
+    return read_fields<T>(field);
   }
 }
 
 template <class Config>
-Config read_fields(const Value& value) {
-  value.check(value.json.is_object(), "an object of fields");
+Config read_fields(const JsonField& object) {
+  object.check(object.is_object(), "an object of fields");
   Config config;
   std::vector<std::string> known;
   each_field(config, [&](const char* name, auto& field, const Choices& choices = {}) {
     known.emplace_back(name);
-    const auto at = value.json.find(name);
-    if (at == value.json.end()) return;
+    if (!object.has(name)) return;
     using Field = std::remove_cvref_t<decltype(field)>;
-    field = at->is_null() ? read_null(field)
-                          : read<Field>({*at, concat(value.place, ".", name)}, choices);
+    field = object.has_value(name) ? read<Field>(object.at(name), choices) : read_null(field);
   });
-  for (const auto& [key, unused] : value.json.items()) {
-    TSR_CHECK(std::ranges::find(known, key) != known.end(), value.place, " has no field '", key,
-              "'", did_you_mean(key, known));
-  }
+  object.check_keys(known);
   return config;
-}
-
-Json parsed(std::string_view text) {
-  const auto watch_depth = [](int depth, Json::parse_event_t, const Json&) {
-    TSR_CHECK(depth <= kDeepest, "the configuration is nested more than ", kDeepest,
-              " levels deep, which none is");
-    return true;
-  };
-  try {
-    return Json::parse(text, watch_depth);
-  } catch (const Json::exception& error) {
-    throw ConfigError(concat("the configuration is broken JSON: ", error.what()));
-  }
 }
 
 }  // namespace
@@ -275,17 +243,23 @@ std::string to_json(const DistributedConfig& config) {
   const Json fields = std::visit([](const auto& strategy) { return written(strategy); }, config);
   Json object{{"strategy", strategy_name(config)}};
   object.update(fields);
-  return in_text(object);
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 DistributedConfig config_from_json(std::string_view json) {
-  Json object = parsed(json);
-  TSR_CHECK(object.is_object(), "the configuration is no JSON object; write {\"strategy\": …}");
+  JsonSource source{
+      .origin = "the configuration", .what = "configuration", .author = JsonAuthor::kCaller};
+  nlohmann::json document = parse_json(json, source);
+  TSR_CHECK(document.is_object(), "the configuration is no JSON object; write {\"strategy\": …}");
+  source.origin = "";
   std::string strategy = "fsdp2";
-  if (object.contains("strategy")) strategy = read_text({object["strategy"], "strategy"}, {});
-  object.erase("strategy");
+  if (document.contains("strategy")) {
+    strategy = JsonField(document, source).at("strategy").raw_text();
+    document.erase("strategy");
+  }
+  source.root = strategy;
   const auto read_as = [&]<class Config>(const Config&) -> DistributedConfig {
-    return read_fields<Config>({object, strategy});
+    return read_fields<Config>(JsonField(document, source));
   };
   return std::visit(read_as, strategy_named(strategy));
 }

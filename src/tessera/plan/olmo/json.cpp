@@ -1,10 +1,9 @@
 #include "tessera/plan/olmo/json.h"
 
-#include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
+#include "tessera/base/json_field.h"
 
 namespace tessera::olmo {
 namespace {
@@ -28,95 +27,124 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-void convert(const Json& json, int64_t& value) {
-  const bool too_large =
-      json.is_number_unsigned() && json.get<uint64_t>() > std::numeric_limits<int64_t>::max();
-  TSR_CHECK(json.is_number_integer() && !too_large, json.dump(),
-            " is not a whole number of 64 bits");
-  value = json.get<int64_t>();
+void read(const JsonField& field, int64_t& value) {
+  value = field.integer();
 }
 
-void convert(const Json& json, bool& value) {
-  TSR_CHECK(json.is_boolean(), json.dump(), " is neither true nor false");
-  value = json.get<bool>();
+void read(const JsonField& field, bool& value) {
+  value = field.boolean();
 }
 
-void convert(const Json& json, std::vector<int64_t>& values) {
-  TSR_CHECK(json.is_array(), json.dump(), " is not a list of whole numbers");
-  values.clear();
-  for (const Json& element : json) convert(element, values.emplace_back());
+void read(const JsonField& field, std::vector<int64_t>& values) {
+  values = field.list([](const JsonField& element) { return element.integer(); });
 }
 
 template <class Enum>
   requires std::is_enum_v<Enum>
-void convert(const Json& json, Enum& value) {
-  TSR_CHECK(json.is_string(), json.dump(), " is not a text");
-  value = from_string<Enum>(json.get<std::string>());
+void read(const JsonField& field, Enum& value) {
+  const std::string text = field.raw_text();
+  try {
+    value = from_string<Enum>(text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat(field.path(), ": ", error.what()));
+  }
 }
 
-template <class Config>
-  requires requires(const Json& json, Config& config) { from_json(json, config); }
-void convert(const Json& json, Config& config) {
-  from_json(json, config);
-}
+void read(const JsonField& object, DataParallelConfig& config);
+void read(const JsonField& object, TensorParallelConfig& config);
+void read(const JsonField& object, ContextParallelConfig& config);
+void read(const JsonField& object, ExpertParallelConfig& config);
+void read(const JsonField& object, PipelineParallelConfig& config);
 
 template <class T>
-void convert(const Json& json, std::optional<T>& value) {
-  convert(json, value.emplace());
+void read(const JsonField& field, std::optional<T>& value) {
+  read(field, value.emplace());
 }
 
 /// The fields of one configuration, taken one by one.
 class Fields {
  public:
-  Fields(const Json& json, std::string owner) : json_(json), owner_(std::move(owner)) {
-    TSR_CHECK(json.is_object(), owner_, " was given as ", json.dump(),
-              "; give an object with its fields");
+  explicit Fields(const JsonField& object) : object_(object) {
+    object.check(object.is_object(), "an object with its fields");
   }
 
   template <class T>
   Fields& required(const char* name, T& value) {
-    TSR_CHECK(json_.contains(name) && !json_.at(name).is_null(), owner_, ".", name,
-              " is missing; give it a value");
+    TSR_CHECK(object_.has_value(name), object_.path(), ".", name, " is missing; give it a value");
     return optional(name, value);
   }
 
   template <class T>
   Fields& optional(const char* name, T& value) {
     known_.emplace_back(name);
-    if (!json_.contains(name) || json_.at(name).is_null()) return *this;
-    try {
-      convert(json_.at(name), value);
-    } catch (const ConfigError& error) {
-      throw ConfigError(concat(owner_, ".", name, ": ", error.what()));
-    }
+    if (object_.has_value(name)) read(object_.at(name), value);
     return *this;
   }
 
-  void refuse_others() const {
-    for (const auto& [name, unused] : json_.items()) {
-      TSR_CHECK(std::ranges::find(known_, name) != known_.end(), owner_, " has no field '", name,
-                "'; it has ", join(known_, ", "), did_you_mean(name, known_));
-    }
-  }
+  void check_keys() const { object_.check_keys(known_); }
 
  private:
-  const Json& json_;
-  std::string owner_;
+  const JsonField& object_;
   std::vector<std::string> known_;
 };
 
-template <class Config>
-void degree_alone(const Json& json, const char* owner, Config& config) {
-  config = {};
-  Fields(json, owner).required("degree", config.degree).refuse_others();
+void read(const JsonField& object, DataParallelConfig& config) {
+  Fields(object)
+      .required("name", config.name)
+      .optional("param_dtype", config.param_dtype)
+      .optional("reduce_dtype", config.reduce_dtype)
+      .optional("num_replicas", config.num_replicas)
+      .optional("shard_degree", config.shard_degree)
+      .check_keys();
 }
 
-Fields pipeline_fields(const Json& json, const char* owner, PipelineParallelConfig& config) {
-  Fields fields(json, owner);
+void read(const JsonField& object, TensorParallelConfig& config) {
+  Fields(object)
+      .required("degree", config.degree)
+      .optional("enable_async", config.enable_async)
+      .check_keys();
+}
+
+void read(const JsonField& object, ContextParallelConfig& config) {
+  Fields(object).required("degree", config.degree).check_keys();
+}
+
+void read(const JsonField& object, ExpertParallelConfig& config) {
+  Fields(object).required("degree", config.degree).check_keys();
+}
+
+Fields pipeline_fields(const JsonField& object, PipelineParallelConfig& config) {
+  Fields fields(object);
   fields.required("degree", config.degree)
       .optional("schedule", config.schedule)
       .optional("style", config.style);
   return fields;
+}
+
+void read(const JsonField& object, PipelineParallelConfig& config) {
+  pipeline_fields(object, config).check_keys();
+}
+
+void read(const JsonField& object, TransformerPipelineParallelConfig& config) {
+  pipeline_fields(object, config).optional("split_points", config.split_points).check_keys();
+}
+
+void read(const JsonField& object, WorldMeshConfig& config) {
+  Fields(object)
+      .optional("dp", config.dp)
+      .optional("tp", config.tp)
+      .optional("cp", config.cp)
+      .optional("pp", config.pp)
+      .optional("ep", config.ep)
+      .check_keys();
+}
+
+template <class Config>
+void read_document(const Json& json, const char* name, Config& config) {
+  const JsonSource source{
+      .origin = "", .what = "configuration", .root = name, .author = JsonAuthor::kCaller};
+  config = {};
+  read(JsonField(json, source), config);
 }
 
 }  // namespace
@@ -162,53 +190,31 @@ void to_json(Json& json, const WorldMeshConfig& config) {
 }
 
 void from_json(const Json& json, DataParallelConfig& config) {
-  config = {};
-  Fields(json, "DataParallelConfig")
-      .required("name", config.name)
-      .optional("param_dtype", config.param_dtype)
-      .optional("reduce_dtype", config.reduce_dtype)
-      .optional("num_replicas", config.num_replicas)
-      .optional("shard_degree", config.shard_degree)
-      .refuse_others();
+  read_document(json, "DataParallelConfig", config);
 }
 
 void from_json(const Json& json, TensorParallelConfig& config) {
-  config = {};
-  Fields(json, "TensorParallelConfig")
-      .required("degree", config.degree)
-      .optional("enable_async", config.enable_async)
-      .refuse_others();
+  read_document(json, "TensorParallelConfig", config);
 }
 
 void from_json(const Json& json, ContextParallelConfig& config) {
-  degree_alone(json, "ContextParallelConfig", config);
+  read_document(json, "ContextParallelConfig", config);
 }
 
 void from_json(const Json& json, ExpertParallelConfig& config) {
-  degree_alone(json, "ExpertParallelConfig", config);
+  read_document(json, "ExpertParallelConfig", config);
 }
 
 void from_json(const Json& json, PipelineParallelConfig& config) {
-  config = {};
-  pipeline_fields(json, "PipelineParallelConfig", config).refuse_others();
+  read_document(json, "PipelineParallelConfig", config);
 }
 
 void from_json(const Json& json, TransformerPipelineParallelConfig& config) {
-  config = {};
-  pipeline_fields(json, "TransformerPipelineParallelConfig", config)
-      .optional("split_points", config.split_points)
-      .refuse_others();
+  read_document(json, "TransformerPipelineParallelConfig", config);
 }
 
 void from_json(const Json& json, WorldMeshConfig& config) {
-  config = {};
-  Fields(json, "WorldMeshConfig")
-      .optional("dp", config.dp)
-      .optional("tp", config.tp)
-      .optional("cp", config.cp)
-      .optional("pp", config.pp)
-      .optional("ep", config.ep)
-      .refuse_others();
+  read_document(json, "WorldMeshConfig", config);
 }
 
 }  // namespace tessera::olmo

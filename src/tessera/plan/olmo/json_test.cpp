@@ -52,10 +52,10 @@ TEST(OlmoJson, RefusalsNameFieldAndFix) {
     return message_of<ConfigError>([&] { json::parse(text).get<WorldMeshConfig>(); });
   };
   EXPECT_EQ(refused(R"({"dp": {"name": "fsdp", "num_replica": 2}})"),
-            "WorldMeshConfig.dp: DataParallelConfig has no field 'num_replica'; it has name, "
-            "param_dtype, reduce_dtype, num_replicas, shard_degree; did you mean 'num_replicas'?");
-  EXPECT_EQ(refused(R"({"tp": {}})"),
-            "WorldMeshConfig.tp: TensorParallelConfig.degree is missing; give it a value");
+            "WorldMeshConfig.dp has no field 'num_replica'; did you mean 'num_replicas'?");
+  EXPECT_EQ(refused(R"({"tp": {"degree": 2, "style": "v"}})"),
+            "WorldMeshConfig.tp has no field 'style'; it has degree, enable_async");
+  EXPECT_EQ(refused(R"({"tp": {}})"), "WorldMeshConfig.tp.degree is missing; give it a value");
   for (const char* const text :
        {R"({"tp": 2})", R"({"tp": {"degree": "2"}})", R"({"tp": {"degree": 2.5}})",
         R"({"tp": {"degree": true}})", R"({"tp": {"degree": 18446744073709551615}})",

@@ -1,4 +1,4 @@
-#include "tessera/format/internal/json_field.h"
+#include "tessera/base/json_field.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
-namespace tessera::format::detail {
+namespace tessera {
 namespace {
 
 using Json = nlohmann::json;
@@ -70,22 +70,20 @@ class Guard final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     (void)value();
     if (!keys_.back().insert(name).second) {
-      throw DataError(
-          concat(source_.origin, ": ", Json(name).dump(), " stands twice", near(source_, passed_)));
+      source_.fail(concat(Json(name).dump(), " stands twice", near(source_, passed_)));
     }
     return true;
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception&) override {
-    throw DataError(concat(source_.origin, ": broken JSON", near(source_, passed_),
-                           "; was the file cut off, or is it no ", source_.what, "?"));
+    source_.fail(concat("broken JSON", near(source_, passed_),
+                        "; was the file cut off, or is it no ", source_.what, "?"));
   }
 
  private:
   bool value() const {
     if (static_cast<int>(keys_.size()) > source_.deepest) {
-      throw DataError(concat(source_.origin, ": nested too deeply for a ", source_.what,
-                             near(source_, passed_)));
+      source_.fail(concat("nested too deeply for a ", source_.what, near(source_, passed_)));
     }
     return true;
   }
@@ -114,28 +112,54 @@ Json parse_json(std::string_view text, const JsonSource& source) {
   return Json::parse(text);
 }
 
+void JsonSource::fail(const std::string& message) const {
+  const std::string words = origin.empty() ? message : concat(origin, ": ", message);
+  if (author == JsonAuthor::kCaller) throw ConfigError(words);
+  if (author == JsonAuthor::kPeer) throw CommError(words);
+  throw DataError(words);
+}
+
 void JsonField::refuse(std::string_view expected) const {
-  throw DataError(concat(origin(), ": ", path(), " is ", shown(), "; expected ", expected));
+  source_.fail(concat(path(), " is ", shown(), "; expected ", expected));
+}
+
+void JsonField::check_keys(std::span<const std::string> known) const {
+  members([&](const std::string& key, const JsonField&) {
+    if (std::ranges::find(known, key) != known.end()) return;
+    const std::string meant = did_you_mean(key, known);
+    source_.fail(concat(path(), " has no field '", visible(key), "'",
+                        meant.empty() ? concat("; it has ", join(known, ", ")) : meant));
+  });
 }
 
 JsonField JsonField::at(std::string_view key) const {
   if (!value_.is_object()) refuse("an object");
   const auto found = value_.find(key);
   if (found == value_.end()) {
-    throw DataError(concat(origin(), ": ", path(), " has no field '", key, "'"));
+    source_.fail(concat(path(), " has no field '", key, "'"));
   }
   return JsonField(*found, this, key);
 }
 
-int64_t JsonField::integer(int64_t least, int64_t most) const {
+std::optional<int64_t> JsonField::as_integer() const {
   const bool fits = value_.is_number_integer() &&
                     (!value_.is_number_unsigned() || value_.get<uint64_t>() <= INT64_MAX);
-  const int64_t number = fits ? value_.get<int64_t>() : 0;
-  if (!fits || number < least || number > most) {
+  return fits ? std::optional(value_.get<int64_t>()) : std::nullopt;
+}
+
+int64_t JsonField::integer() const {
+  const auto number = as_integer();
+  if (!number) refuse("a whole number of 64 bits");
+  return *number;
+}
+
+int64_t JsonField::integer(int64_t least, int64_t most) const {
+  const auto number = as_integer();
+  if (!number || *number < least || *number > most) {
     refuse(most == INT64_MAX ? concat("a whole number of at least ", least)
                              : concat("a whole number from ", least, " to ", most));
   }
-  return number;
+  return *number;
 }
 
 double JsonField::number() const {
@@ -155,14 +179,20 @@ bool JsonField::boolean() const {
 }
 
 std::string JsonField::text() const {
+  return one_line(raw_text());
+}
+
+std::string JsonField::raw_text() const {
   if (!value_.is_string()) refuse("text");
-  return one_line(value_.get<std::string>());
+  return value_.get<std::string>();
 }
 
 std::string JsonField::path() const {
-  if (parent_ == nullptr) return concat("the ", source_.what);
+  if (parent_ == nullptr) {
+    return source_.root.empty() ? concat("the ", source_.what) : std::string(source_.root);
+  }
   const std::string step = index_ ? concat("[", *index_, "]") : std::string(key_);
-  if (parent_->parent_ == nullptr) return visible(step);
+  if (parent_->parent_ == nullptr && source_.root.empty()) return visible(step);
   return concat(parent_->path(), index_ ? "" : ".", visible(step));
 }
 
@@ -173,4 +203,4 @@ std::string JsonField::shown() const {
   return text.size() <= kMost ? text : concat(text.substr(0, kMost), "…");
 }
 
-}  // namespace tessera::format::detail
+}  // namespace tessera
