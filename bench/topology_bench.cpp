@@ -1,7 +1,7 @@
 // How long Megatron's plans and their groups take: tp 8, pp 8, cp 2, ep 8.
 #include <benchmark/benchmark.h>
 
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 
 namespace tessera {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "cli/parse.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "tessera/base/error.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
@@ -57,18 +58,12 @@ int run(int argc, char** argv) {
   // For the wrapper script: is LibTorch needed for this verb?
   if (word == "--needs-torch" && argc == 3) {
     const Verb* verb = find_verb(argv[2]);
-    return verb != nullptr && verb->program == Program::kTorch ? kOk : kFailed;
+    return verb != nullptr && verb->run == nullptr ? kOk : kFailed;
   }
   const Verb* verb = find_verb(word);
   if (verb == nullptr) return explain_unknown(word);
-  if (verb->program == Program::kTorch) return exec_torch(argv);
-  const std::vector<std::string> arguments(argv + 2, argv + argc);
-  if (word == "run") return run_run(arguments);
-  if (word == "schedule") return run_schedule(arguments);
-  if (word == "trace") return run_trace(arguments);
-  if (word == "export") return run_export(arguments);
-  if (word == "inspect") return run_inspect(arguments);
-  return run_ranks(arguments);
+  if (verb->run == nullptr) return exec_torch(argv);
+  return verb->run({argv + 2, argv + argc});
 }
 
 }  // namespace

@@ -9,24 +9,19 @@ namespace tessera::cli {
 namespace {
 
 constexpr std::array kVerbs{
-    Verb{"train", "train a Llama; write metrics, a report and weights", Program::kTorch},
-    Verb{"export", "write the weights of a run as a Hugging Face folder", Program::kCore},
-    Verb{"ranks", "show how ranks form groups, without starting any process", Program::kCore},
-    Verb{"run", "start a program's ranks, watch them, restart them and stop them", Program::kCore},
+    Verb{"train", "train a Llama; write metrics, a report and weights"},
+    Verb{"export", "write the weights of a run as a Hugging Face folder", run_export},
+    Verb{"ranks", "show how ranks form groups, without starting any process", run_ranks},
+    Verb{"run", "start a program's ranks, watch them, restart them and stop them", run_run},
     Verb{"schedule", "show a pipeline schedule: verified, simulated, compared and drawn",
-         Program::kCore},
-    Verb{"trace", "analyse flight-recorder dumps and write a trace", Program::kCore},
+         run_schedule},
+    Verb{"trace", "analyse flight-recorder dumps and write a trace", run_trace},
     Verb{"inspect", "list and check the tensors of a safetensors or .npy file, or of a folder",
-         Program::kCore},
-    Verb{"env", "show the LibTorch, the back ends and the devices that this build uses",
-         Program::kTorch},
+         run_inspect},
+    Verb{"env", "show the LibTorch, the back ends and the devices that this build uses"},
 };
 
 }  // namespace
-
-std::span<const Verb> verbs() {
-  return kVerbs;
-}
 
 std::vector<std::string> verb_names() {
   std::vector<std::string> names;
@@ -50,10 +45,6 @@ std::string help_text() {
   }
   return text +
          "\n`tessera <verb> --help` lists a verb's flags; `tessera --version` the version.\n";
-}
-
-std::string version_text() {
-  return "tessera " TESSERA_VERSION "\n";
 }
 
 }  // namespace tessera::cli

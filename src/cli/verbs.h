@@ -1,30 +1,28 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tessera::cli {
 
-enum class Program { kCore, kTorch };
+/// A verb gets the arguments after it, and gives the exit code.
+using VerbFunction = int (*)(const std::vector<std::string>& arguments);
 
 struct Verb {
   std::string_view name;
   std::string_view summary;
-  Program program = Program::kCore;
+  VerbFunction run = nullptr;  // Null for a verb that needs LibTorch: tessera-torch runs it.
 };
 
 /// Every verb of the command line, whichever program runs it.
-std::span<const Verb> verbs();
 std::vector<std::string> verb_names();
 const Verb* find_verb(std::string_view name);
 
-/// What `tessera --help` and `tessera --version` print.
+/// What `tessera --help` prints.
 std::string help_text();
-std::string version_text();
 
-/// What each verb's file defines: flags from `arguments` (without the verb), result as exit code.
+/// Each in its verb's folder.
 int run_ranks(const std::vector<std::string>& arguments);
 int run_run(const std::vector<std::string>& arguments);
 int run_schedule(const std::vector<std::string>& arguments);

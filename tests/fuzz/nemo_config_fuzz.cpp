@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tessera/base/error.h"
-#include "tessera/plan/nemo_config.h"
+#include "tessera/plan/nemo/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera::nemo;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tessera/base/error.h"
-#include "tessera/train/config_layers.h"
+#include "tessera/config/layers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tessera/dialect/olmo/parallel.h"
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/olmo_case.h"
 #include "tests/golden/plan_json.h"

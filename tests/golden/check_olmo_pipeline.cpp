@@ -1,7 +1,7 @@
 // olmo_pipeline: which stages a rank has, in which order ranks finish, and where a model is cut.
 #include "tessera/base/error.h"
-#include "tessera/plan/olmo_config.h"
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/config.h"
+#include "tessera/plan/olmo/json.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/rules.h"
 

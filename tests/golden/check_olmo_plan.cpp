@@ -1,6 +1,6 @@
 // olmo_mesh, part "plan": the layout of the world mesh and its data parallel groups, without a
 // world.
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/olmo_case.h"
 #include "tests/golden/plan_json.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 #include "tests/golden/golden.h"
 #include "tests/testkit/temporary_folder.h"
 

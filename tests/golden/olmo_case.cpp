@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
 #include "tests/golden/rules.h"
 
 namespace tessera::golden {

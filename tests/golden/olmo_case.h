@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/olmo/config.h"
 #include "tests/golden/golden.h"
 
 /// Cases of olmo_mesh: their arguments, and the rules that hold for them.

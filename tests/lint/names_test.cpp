@@ -56,7 +56,7 @@ TEST(Names, OfMegatronsDocumentAreThere) {
 
 TEST(Names, OfOlmosDocumentOfMeshesAreThere) {
   check_names({"olmo/parallel",
-               {"src/tessera/dialect/olmo/parallel.h", "src/tessera/plan/olmo_config.h"},
+               {"src/tessera/dialect/olmo/parallel.h", "src/tessera/plan/olmo/config.h"},
                "docs/dialects/olmo.md"});
 }
 
@@ -67,12 +67,12 @@ TEST(Names, OfOlmosUtilitiesAreThere) {
 TEST(Names, OfNemosDocumentAreThere) {
   const std::vector<std::string> axes{"ep_shard", "dp_shard_cp", "dp_cp"};  // Texts, no C++ names.
   check_names({"nemo/mesh_utils",
-               {"src/tessera/dialect/nemo/mesh_utils.h", "src/tessera/plan/nemo.h",
-                "src/tessera/plan/nemo_config.h"},
+               {"src/tessera/dialect/nemo/mesh_utils.h", "src/tessera/plan/nemo/plan.h",
+                "src/tessera/plan/nemo/config.h"},
                "docs/dialects/nemo.md",
                axes});
   for (const std::string& axis : axes) {
-    EXPECT_NE(text_of("src/tessera/plan/nemo.cpp").find('"' + axis + '"'), std::string::npos);
+    EXPECT_NE(text_of("src/tessera/plan/nemo/plan.cpp").find('"' + axis + '"'), std::string::npos);
     EXPECT_TRUE(shows(text_of("docs/dialects/nemo.md"), axis)) << axis;
   }
 }

@@ -193,8 +193,8 @@ void check(const Document& document) {
 
 TEST(Signatures, OfMegatronsDocument) {
   check({.key = "megatron/parallel_state",
-         .headers = {"src/tessera/dialect/megatron/parallel_state.h", "src/tessera/plan/megatron.h",
-                     "src/tessera/topology/rank_generator.h"},
+         .headers = {"src/tessera/dialect/megatron/parallel_state.h",
+                     "src/tessera/plan/megatron/plan.h", "src/tessera/topology/rank_generator.h"},
          .page = "docs/dialects/megatron.md",
          .differences = {{"create_group",
                           "ranks, timeout=None, backend=None, pg_options=None, "
@@ -219,7 +219,7 @@ TEST(Signatures, OfMegatronsDocument) {
 
 TEST(Signatures, OfOlmosDocumentOfMeshes) {
   check({.key = "olmo/parallel",
-         .headers = {"src/tessera/dialect/olmo/parallel.h", "src/tessera/plan/olmo_config.h"},
+         .headers = {"src/tessera/dialect/olmo/parallel.h", "src/tessera/plan/olmo/config.h"},
          .page = "docs/dialects/olmo.md",
          .differences = {{"DataParallelConfig",
                           "name=DataParallelType::fsdp, param_dtype=None, reduce_dtype='float32', "
@@ -256,7 +256,7 @@ TEST(Signatures, OfOlmosTensors) {
 
 TEST(Signatures, OfNemosDocument) {
   check({.key = "nemo/mesh_utils",
-         .headers = {"src/tessera/dialect/nemo/mesh_utils.h", "src/tessera/plan/nemo.h"},
+         .headers = {"src/tessera/dialect/nemo/mesh_utils.h", "src/tessera/plan/nemo/plan.h"},
          .page = "docs/dialects/nemo.md",
          .differences = {{"create_device_mesh",
                           "distributed_config, dp_size=None, dp_replicate_size=None, tp_size=1, "

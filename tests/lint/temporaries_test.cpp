@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/comm/world.h"
+#include "tessera/data/token_data.h"
 #include "tessera/draw/timeline.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/mesh/device_mesh.h"
@@ -16,7 +17,6 @@
 #include "tessera/tensor/sharded_flat_tensor.h"
 #include "tessera/topology/layout.h"
 #include "tessera/topology/rank_generator.h"
-#include "tessera/train/token_data.h"
 
 namespace tessera {
 namespace {

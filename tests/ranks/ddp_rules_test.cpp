@@ -205,7 +205,8 @@ TEST(DdpGradients, DeferredWeightGradientsAreReducedWhenAskedFor) {
       ddp.start_reduce();
       ddp.finish_reduce();
       RANK_EXPECT(gradient_difference(ours, whole) < kExact) << step;
-      for (const Parameter& parameter : ours.parameters) parameter.tensor.grad().zero_();  // Views remain.
+      for (const Parameter& parameter : ours.parameters)
+        parameter.tensor.grad().zero_();  // Views remain.
       whole.zero_grad();
     }
   });

@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/data/batches.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama.h"

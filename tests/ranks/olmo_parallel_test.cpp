@@ -10,8 +10,8 @@
 #include <numeric>
 
 #include "tessera/base/error.h"
-#include "tessera/plan/olmo.h"
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
+#include "tessera/plan/olmo/plan.h"
 #include "tests/ranks/fresh_world.h"
 #include "tests/testkit/ranks.h"
 

@@ -14,8 +14,8 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/world.h"
 #include "tessera/layer/linear.h"
-#include "tessera/tensor/parameter.h"
 #include "tessera/parallel/ddp/ddp.h"
+#include "tessera/tensor/parameter.h"
 #include "tests/testkit/device.h"
 
 /// What the tests of data parallelism have in common.

@@ -3,14 +3,11 @@
 #include <map>
 
 #include "tessera/base/error.h"
+#include "tessera/base/json_field.h"
 #include "tessera/base/text.h"
 #include "tessera/format/flight_dump.h"
-#include "tessera/format/internal/json_field.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 using Field = JsonField;

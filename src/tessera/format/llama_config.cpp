@@ -5,13 +5,10 @@
 #include <utility>
 
 #include "tessera/base/check.h"
-#include "tessera/format/internal/json_field.h"
+#include "tessera/base/json_field.h"
 #include "tessera/format/llama_size.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;  // Products of two sizes stay below 2^63.
@@ -20,21 +17,21 @@ constexpr int64_t kMostParameters = int64_t{1} << 50;  // Their bytes stay numbe
 
 // Where a field is missing or null, what stands in `value` stays.
 void read(const JsonField& root, std::string_view key, int64_t& value) {
-  if (root.has(key) && !root.at(key).is_null()) value = root.at(key).integer(1, kLargest);
+  if (root.has_value(key)) value = root.at(key).integer(1, kLargest);
 }
 
 void read(const JsonField& root, std::string_view key, double& value) {
-  if (!root.has(key) || root.at(key).is_null()) return;
+  if (!root.has_value(key)) return;
   value = root.at(key).number();
   if (!(value > 0) || !std::isfinite(value)) root.at(key).refuse("a number above 0");
 }
 
 void read(const JsonField& root, std::string_view key, bool& value) {
-  if (root.has(key) && !root.at(key).is_null()) value = root.at(key).boolean();
+  if (root.has_value(key)) value = root.at(key).boolean();
 }
 
 void expect_text(const JsonField& root, std::string_view key, std::string_view expected) {
-  if (!root.has(key) || root.at(key).is_null()) return;
+  if (!root.has_value(key)) return;
   if (root.at(key).text() != expected) root.at(key).refuse(concat('"', expected, '"'));
 }
 
@@ -62,7 +59,7 @@ void read_scaling(const JsonField& scaling, LlamaConfig& config) {
 void read_rope(const JsonField& root, LlamaConfig& config) {
   read(root, "rope_theta", config.rope_theta);
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
-    if (!root.has(key) || root.at(key).is_null()) continue;
+    if (!root.has_value(key)) continue;
     const JsonField rope = root.at(key);
     if (!rope.is_object()) rope.refuse("an object");
     read(rope, "rope_theta", config.rope_theta);

@@ -4,13 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
+#include "tessera/base/json_field.h"
 #include "tessera/base/text.h"
-#include "tessera/format/internal/json_field.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 using Json = nlohmann::ordered_json;

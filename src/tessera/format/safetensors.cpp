@@ -5,14 +5,11 @@
 #include <cstring>
 
 #include "tessera/base/check.h"
+#include "tessera/base/json_field.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
-#include "tessera/format/internal/json_field.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 constexpr int64_t kLengthBytes = 8;

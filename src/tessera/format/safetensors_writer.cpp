@@ -1,15 +1,12 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tessera/base/check.h"
-#include "tessera/format/internal/json_field.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/safetensors.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 constexpr size_t kAlignment = 8;  // Of the first byte after the header, and so of all tensors.

@@ -4,14 +4,11 @@
 #include <set>
 
 #include "tessera/base/error.h"
+#include "tessera/base/json_field.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
-#include "tessera/format/internal/json_field.h"
 
 namespace tessera {
-
-using namespace format::detail;
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tessera/base/error.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {

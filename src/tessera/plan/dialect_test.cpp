@@ -4,7 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 #include "tessera/plan/train_plan.h"
 #include "tests/testkit/throws.h"
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kBytes = 2;  // Of a number: bf16.
 
-void check_positive(const char* name, int64_t value) {
+void check_flag(const char* name, int64_t value) {
   TSR_CHECK(value > 0, name, " ", value, " is not positive; choose at least 1");
 }
 
@@ -113,13 +113,13 @@ double TrainingStep::num_parameters() const {
 }
 
 void check(const TrainingStep& step, const DialectPlan& layout) {
-  check_positive("--hidden", step.hidden);
-  check_positive("--layers", step.layers);
-  check_positive("--sequence", step.sequence);
-  check_positive("--micro-batch", step.micro_batch);
-  check_positive("--microbatches", step.microbatches);
-  check_positive("--experts-per-token", step.experts_per_token);
-  check_positive("--parameters", step.parameters.value_or(1));
+  check_flag("--hidden", step.hidden);
+  check_flag("--layers", step.layers);
+  check_flag("--sequence", step.sequence);
+  check_flag("--micro-batch", step.micro_batch);
+  check_flag("--microbatches", step.microbatches);
+  check_flag("--experts-per-token", step.experts_per_token);
+  check_flag("--parameters", step.parameters.value_or(1));
   const int64_t stages = layout.size(Role::kPipeline);
   TSR_CHECK(step.layers >= stages, "--layers ", step.layers, " cannot fill ", stages,
             " pipeline stages; give at least ", stages, ", or fewer stages");

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tessera/base/export.h"
+#include "tessera/data/batches.h"
 #include "tessera/topology/box.h"
-#include "tessera/train/batches.h"
 
 namespace tessera TSR_API {
 

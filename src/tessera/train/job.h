@@ -6,9 +6,9 @@
 
 #include "tessera/base/export.h"
 #include "tessera/comm/world.h"
+#include "tessera/config/train_config.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batch_source.h"
-#include "tessera/train/train_config.h"
 #include "tessera/train/train_model.h"
 #include "tessera/train/trainer.h"
 

@@ -5,11 +5,11 @@
 
 #include "tessera/base/export.h"
 #include "tessera/comm/world.h"
+#include "tessera/config/train_config.h"
 #include "tessera/format/llama_config.h"
 #include "tessera/layer/unit.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/train/engine.h"
-#include "tessera/train/train_config.h"
 
 namespace tessera TSR_API {
 

@@ -5,7 +5,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/optim/learning_rate.h"
-#include "tessera/train/metrics.h"
+#include "tessera/run/metrics.h"
 
 namespace tessera TSR_API {
 

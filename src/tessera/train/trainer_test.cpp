@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "tessera/base/error.h"
+#include "tessera/run/report.h"
 #include "tessera/train/job.h"
-#include "tessera/train/report.h"
 #include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 

@@ -5,7 +5,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/comm/groups.h"
-#include "tessera/plan/olmo_json.h"
+#include "tessera/plan/olmo/json.h"
 
 namespace tessera::dialect::detail {
 namespace {

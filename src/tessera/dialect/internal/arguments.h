@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "tessera/comm/group.h"
-#include "tessera/plan/megatron.h"
-#include "tessera/plan/nemo.h"
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/megatron/plan.h"
+#include "tessera/plan/nemo/plan.h"
+#include "tessera/plan/olmo/config.h"
 
 /// The arguments of a call that makes groups, a line each, with their names in the dialect.
 namespace tessera::dialect::detail {

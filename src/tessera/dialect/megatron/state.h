@@ -14,7 +14,7 @@
 #include "tessera/comm/group.h"
 #include "tessera/comm/world.h"
 #include "tessera/mesh/realize.h"
-#include "tessera/plan/megatron.h"
+#include "tessera/plan/megatron/plan.h"
 #include "tessera/plan/nccl_options.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/mesh/device_mesh.h"
-#include "tessera/plan/nemo.h"
+#include "tessera/plan/nemo/plan.h"
 
 /// NeMo AutoModel's `mesh_utils` under its names, on the current world. docs/dialects/nemo.md lists
 /// where this differs from the page.

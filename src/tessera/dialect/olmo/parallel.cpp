@@ -6,7 +6,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/dialect/internal/arguments.h"
 #include "tessera/dialect/olmo/utils.h"
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 
 namespace tessera::olmo {
 namespace {

@@ -14,10 +14,10 @@
 #include "tessera/comm/world.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/parallel/pipeline/pipeline.h"
-#include "tessera/plan/olmo_config.h"
+#include "tessera/plan/olmo/config.h"
 #include "tessera/plan/plan.h"
 
-/// OLMo-core's `distributed.parallel`. The configuration values are those of plan/olmo_config.h.
+/// OLMo-core's `distributed.parallel`. The configuration values are those of plan/olmo/config.h.
 /// docs/dialects/olmo.md has every name, and where this differs from the page.
 ///
 /// A mesh that cannot give what it is asked for raises ConfigError.

@@ -8,7 +8,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/dialect/olmo/utils.h"
-#include "tessera/plan/olmo.h"
+#include "tessera/plan/olmo/plan.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera::olmo {

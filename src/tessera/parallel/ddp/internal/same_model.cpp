@@ -42,7 +42,8 @@ void check_tensor(const std::string& what, const at::Tensor& tensor, const Group
   TSR_CHECK(tensor.defined(), what, " is undefined; leave it out");
   TSR_CHECK(tensor.layout() == at::kStrided, what, " is of layout ", tensor.layout(),
             "; only dense tensors are replicated");
-  TSR_CHECK(!is_unallocated(tensor), what, " has no memory yet; load or initialize the model first");
+  TSR_CHECK(!is_unallocated(tensor), what,
+            " has no memory yet; load or initialize the model first");
   TSR_CHECK(group.takes(tensor.device().type()), what, " is on ", tensor.device().str(),
             ", but group ", group.name(), " uses ", to_string(group.backend()),
             "; move the model, or use gloo");

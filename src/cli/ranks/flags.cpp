@@ -1,0 +1,145 @@
+#include "cli/ranks/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+
+#include "cli/parse.h"
+#include "tessera/base/check.h"
+
+namespace tessera::cli {
+namespace {
+
+void add_layout_flag(CLI::App& app, const std::string& names, const DialectFlag& flag,
+                     FlagValues& values, const std::string& group) {
+  // Every time that it is given: the dialect refuses a second one.
+  const auto store = [&values, name = flag.name](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) values.push_back({name, text});
+  };
+  app.add_option_function<std::vector<std::string>>(names, store, flag.help)
+      ->expected(1)
+      ->type_name(flag.value)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+}
+
+void add_own_flags(CLI::App& app, const Dialect& dialect, FlagValues& values) {
+  for (const DialectFlag& flag : dialect.flags) {
+    const std::string names = flag.shorthand.empty() ? flag.name : flag.name + "," + flag.shorthand;
+    add_layout_flag(app, names, flag, values, concat("Layout, flags of ", dialect.name));
+  }
+}
+
+// Not in the help: people who know another dialect try them.
+void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
+  std::set<std::string> known{"--dp"};  // See refuse_dp.
+  for (const DialectFlag& flag : own.flags) known.insert({flag.name, flag.shorthand});
+  for (const Dialect& dialect : dialects()) {
+    for (DialectFlag flag : dialect.flags) {
+      for (const std::string& name : {flag.name, flag.shorthand}) {
+        if (name.empty() || !known.insert(name).second) continue;
+        flag.name = name;
+        add_layout_flag(app, name, flag, values, "");
+      }
+    }
+  }
+}
+
+// Not in the help either: people try it.
+void refuse_dp(CLI::App& app, const Dialect& dialect) {
+  const auto flag = std::ranges::find(dialect.flags, "dp", &DialectFlag::meaning);
+  if (flag != dialect.flags.end() && flag->name == "--dp") return;
+  const std::string message =
+      flag == dialect.flags.end()
+          ? "--dp is not given but follows: it is world / (tp·cp·pp)"
+          : concat("--dp is no flag of ", dialect.name, "; there it is ", flag->name);
+  app.add_option_function<std::string>(
+         "--dp", [message](const std::string&) { throw ConfigError(message); })
+      ->group("");
+}
+
+void add_page_flags(CLI::App& app, RanksFlags& flags) {
+  const std::string group = "Page (--html)";
+  const auto add = [&](const std::string& flag, std::optional<int64_t>& value,
+                       const std::string& help) {
+    add_integer(app, flag, value, help);
+    app.get_option(flag)->group(group);
+  };
+  add("--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
+  add("--hidden", flags.hidden, "hidden size of the model");
+  add("--layers", flags.layers, "layers of the model");
+  add("--sequence", flags.sequence, "tokens in a sequence");
+  add("--micro-batch", flags.micro_batch, "sequences in a micro-batch (1)");
+  add("--microbatches", flags.microbatches, "micro-batches in a step (1)");
+  add("--experts-per-token", flags.experts_per_token, "experts per token (2)");
+  add("--parameters", flags.parameters, "parameters (12·layers·hidden²)");
+}
+
+}  // namespace
+
+std::string dialect_of(const std::vector<std::string>& arguments) {
+  std::string found = kDefaultDialect;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const std::string flag : {"--dialect", "--from"}) {
+      if (arguments[i] == flag && i + 1 < arguments.size()) found = arguments[i + 1];
+      if (arguments[i].starts_with(flag + "=")) found = arguments[i].substr(flag.size() + 1);
+    }
+  }
+  return found;
+}
+
+void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
+  const Dialect& dialect = find_dialect(flags.dialect);
+  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo, nemo or tessera (megatron)")
+      ->type_name("NAME");
+  add_integer(app, "--world", flags.world, "number of ranks");
+  add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks per node (8)");
+  add_integer(app, "--rank", flags.rank, "show every group that this rank is in");
+  app.add_option("--svg", flags.svg, "write the picture to this file")->type_name("FILE");
+  app.add_option("--html", flags.html, "write a page that explains the layout to this file")
+      ->type_name("FILE");
+  app.add_option("--to", flags.to, "translate the layout into this dialect")->type_name("NAME");
+  app.add_flag("--json", flags.json, "print JSON");
+  add_color(app, flags.color);
+  add_own_flags(app, dialect, flags.layout);
+  add_foreign_flags(app, dialect, flags.layout);
+  refuse_dp(app, dialect);
+  add_page_flags(app, flags);
+  app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
+                    ".\nThe data-parallel size is the rest: world / (tp·cp·pp).\n",
+                    "`--dialect NAME --help` lists the flags of that dialect; ",
+                    "those of tessera are those of `tessera train`.\n"));
+}
+
+std::optional<TrainingStep> RanksFlags::step() const {
+  const bool any = hidden || layers || sequence || micro_batch || microbatches ||
+                   experts_per_token || parameters;
+  if (!any) return std::nullopt;
+  TSR_CHECK(html, "sizes of a model (--hidden, --layers, --sequence, …) are for the page; ",
+            "add --html FILE, or leave them out");
+  TSR_CHECK(hidden && layers && sequence, "the traffic of a step needs --hidden, --layers and ",
+            "--sequence; ",
+            !hidden   ? "--hidden"
+            : !layers ? "--layers"
+                      : "--sequence",
+            " is missing");
+  return TrainingStep{.hidden = *hidden,
+                      .layers = *layers,
+                      .sequence = *sequence,
+                      .micro_batch = micro_batch.value_or(1),
+                      .microbatches = microbatches.value_or(1),
+                      .experts_per_token = experts_per_token.value_or(2),
+                      .parameters = parameters};
+}
+
+void check_together(const RanksFlags& flags) {
+  TSR_CHECK(!flags.nodes_per_rack || flags.html,
+            "--nodes-per-rack is for the page; add --html FILE, or leave it out");
+  TSR_CHECK(!flags.nodes_per_rack || *flags.nodes_per_rack > 0, "--nodes-per-rack ",
+            flags.nodes_per_rack.value_or(0), " is not positive; a rack has at least 1 node");
+  const char* const other = flags.svg ? "--svg" : flags.html ? "--html" : "--rank";
+  TSR_CHECK(!flags.to || !(flags.svg || flags.html || flags.rank), "--to prints flags, not ranks; ",
+            "leave ", other, " out, or ask for it without --to");
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "tessera/schedule/simulate.h"
+
+namespace tessera::cli {
+
+/// What `tessera schedule` was told.
+struct ScheduleFlags {
+  std::optional<std::string> kind, csv_in, from_trace;
+  std::vector<std::string> compare;
+  std::optional<int64_t> pp, microbatches, stages_per_rank, memory_limit, step;
+  Costs costs;
+  bool times_given = false;
+  bool same_work = false;
+  std::optional<std::string> svg, html, trace, csv;  // Files; "-" is stdout.
+  bool json = false;
+  std::string color = "auto";
+
+  bool is_example() const;
+  bool uses_stdout() const;
+  /// The kinds that were named, each once, in their order; 1f1b where there is nothing else.
+  std::vector<std::string> kinds() const;
+};
+
+void add_schedule_flags(CLI::App& app, ScheduleFlags& flags);
+
+/// ConfigError where the flags do not go together.
+void check_together(const ScheduleFlags& flags);
+
+}  // namespace tessera::cli

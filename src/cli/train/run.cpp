@@ -1,0 +1,223 @@
+#include "cli/train/run.h"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "cli/parse.h"
+#include "cli/terminal.h"
+#include "cli/train/screen.h"
+#include "cli/version.h"
+#include "tessera/base/check.h"
+#include "tessera/base/environment.h"
+#include "tessera/base/shell.h"
+#include "tessera/comm/launch_info.h"
+#include "tessera/run/report.h"
+#include "tessera/run/run_folder.h"
+#include "tessera/train/job.h"
+
+namespace tessera::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Seconds = std::chrono::duration<double>;
+
+volatile std::sig_atomic_t signal_taken = 0;
+
+// The first signal ends the run after its step, the second one at once. What nohup or a shell had
+// ignored stays so.
+void take_signals() {
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = [](int taken) { signal_taken = taken; };
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    sigaction(number, &action, nullptr);
+  }
+}
+
+// The memory of one step is that of the next: given back to the system meanwhile, it would come
+// again page by page, and zeroed.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The most that it takes.
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
+}
+
+FormerRun former_run(const RunSection& run) {
+  if (run.overwrite) return FormerRun::kOverwrite;
+  return run.resume ? FormerRun::kResume : FormerRun::kRefuse;
+}
+
+// A run that begins removes the former one: that must not be what it starts from.
+void check_apart(const std::string& model, const std::string& run) {
+  if (model.empty()) return;
+  const fs::path from = fs::weakly_canonical(model).lexically_relative(fs::weakly_canonical(run));
+  TSR_CHECK(from.empty() || *from.begin() == "..", "the model ", model,
+            " lies in the run directory ", run,
+            ", whose content this run would replace; choose another run directory");
+}
+
+std::string local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::ostringstream text;
+  text << std::put_time(std::localtime(&now), "%Y-%m-%d %H:%M:%S %Z");
+  return text.str();
+}
+
+std::string number_text(double value) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(3) << value;
+  return text.str();
+}
+
+/// What is remembered of a run for those who look at it later.
+struct Record {
+  std::string command;
+  std::string start = local_time();
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  std::vector<StepMetrics> steps = {};
+
+  std::string duration() const {
+    return clock_text(Seconds(std::chrono::steady_clock::now() - begin).count());
+  }
+
+  std::optional<double> validation_loss() const {
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      if (step->validation_loss) return step->validation_loss;
+    }
+    return std::nullopt;
+  }
+
+  std::string summary() const {
+    if (steps.empty()) return "no step was done";
+    const auto validation = validation_loss();
+    return concat(steps.size(), steps.size() == 1 ? " step" : " steps", " in ", duration(),
+                  ", loss ", number_text(steps.front().loss), " → ", number_text(steps.back().loss),
+                  validation ? ", validation loss " + number_text(*validation) : "");
+  }
+};
+
+std::string model_name(const ModelSection& model) {
+  return model.path.empty() ? model.preset : model.path;
+}
+
+void write_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
+  ReportPage page = report_of(config, record.steps);
+  page.title = concat("Training ", model_name(config.model));
+  page.summary = record.summary();
+  page.run = {{"Command", record.command},
+              {"Started", record.start},
+              {"Duration", record.duration()},
+              {"Ranks", std::to_string(config.parallel.nproc)},
+              {"Threads of a rank", std::to_string(at::get_num_threads())},
+              {"Versions", concat(version_text(), "libtorch ", TORCH_VERSION)}};
+  page.mesh = mesh_pictures(config.parallel);
+  page.pipeline = pipeline_pictures(config.run.dir);
+  folder.write(RunFolder::kReport, draw_page(page));
+}
+
+// "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one.
+std::string ranks_text(const ParallelSection& parallel) {
+  if (parallel.nproc == 1) return "";
+  const std::string pipeline =
+      parallel.pp == 1 ? "" : concat(" × pp ", parallel.pp, ", ", parallel.schedule);
+  return concat(parallel.nproc, " ranks (dp ", parallel.dp, pipeline, ") of ");
+}
+
+void announce(const TrainConfig& config, const TrainJob& job) {
+  const int threads = at::get_num_threads();
+  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count()),
+                      " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n",
+                      config.train.steps, " steps of ", config.data.batch, " × ", config.data.seq,
+                      " tokens on ", ranks_text(config.parallel), threads,
+                      threads == 1 ? " thread" : " threads", "\n");
+}
+
+void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
+  folder.begin();
+  folder.write(RunFolder::kConfig, to_toml(config));
+  announce(config, job);
+}
+
+std::string next_steps(const TrainConfig& config) {
+  const std::string& dir = config.run.dir;
+  const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
+  if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
+  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ",
+                shell_word(dir), " DIR\nor: tessera train --model ",
+                shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
+}
+
+// All ranks train; the first one tells.
+void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
+  std::optional<MetricsFile> metrics;
+  std::optional<TrainScreen> screen;
+  TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
+  if (folder) {
+    metrics.emplace(folder->path(RunFolder::kMetrics));
+    screen.emplace(job.options.steps);
+    hooks.after_step = [&](const StepMetrics& step) {
+      metrics->append(step);
+      record.steps.push_back(step);
+      screen->show(step);
+    };
+  }
+  take_signals();
+  train(job, hooks);
+}
+
+void show_result(const TrainConfig& config, const Record& record) {
+  constexpr size_t kCurve = 3;  // Fewer points are no curve.
+  const TerminalOptions options{.width = std::min<int64_t>(terminal_width(), 100),
+                                .color = color_mode("auto")};
+  if (record.steps.size() >= kCurve) {
+    std::cout << draw_terminal(loss_curve(record.steps), options) << '\n';
+  }
+  std::cout << record.summary() << '\n' << next_steps(config);
+}
+
+}  // namespace
+
+int train_run(const TrainConfig& config, const std::string& command) {
+  std::optional<RunFolder> folder;  // The first rank's.
+  if (read_launch_info(process_environment()).rank == 0) {
+    folder.emplace(config.run.dir, former_run(config.run));
+    check_apart(config.model.path, config.run.dir);
+  }
+  keep_freed_memory();
+  TrainJob job = make_job(config);
+  if (folder) begin(config, job, *folder);
+  Record record{.command = command};
+  try {
+    train_and_record(job, folder, record);
+  } catch (const NumericError&) {  // How it ran away is worth a look.
+    if (folder) write_report(config, record, *folder);
+    throw;
+  }
+  if (config.run.save) job.model.save(fs::path(config.run.dir) / RunFolder::kModel);
+  job.world.close();  // Now all ranks have recorded what they did.
+  if (folder) {
+    write_report(config, record, *folder);
+    show_result(config, record);
+  }
+  return signal_taken == 0 ? kOk : 128 + signal_taken;
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,51 @@
+#include "cli/train/screen.h"
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "cli/terminal.h"
+
+namespace tessera::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kRedrawn{100};
+constexpr std::chrono::milliseconds kLogged{1000};
+constexpr const char* kRestOfLine = "\x1b[K";  // Clears what a longer line has left.
+
+}  // namespace
+
+TrainScreen::TrainScreen(int64_t steps) : terminal_(obeys_escapes(STDERR_FILENO)) {
+  progress_.steps = steps;
+}
+
+TrainScreen::~TrainScreen() {
+  if (terminal_ && begun_) std::cerr << '\n';
+}
+
+void TrainScreen::show(const StepMetrics& metrics) {
+  const Clock::time_point now = Clock::now();
+  progress_.step = metrics.step + 1;
+  progress_.loss = metrics.loss;
+  progress_.tokens_per_s = metrics.tokens_per_s;
+  progress_.ms = metrics.ms;
+  progress_.elapsed_s = std::chrono::duration<double>(now - start_).count();
+  if (metrics.validation_loss) progress_.validation_loss = metrics.validation_loss;
+  const bool last = progress_.step == progress_.steps;
+  if (now < next_ && !last) return;
+  next_ = now + (terminal_ ? kRedrawn : kLogged);
+  begun_ = true;
+  draw();
+}
+
+void TrainScreen::draw() const {
+  if (!terminal_) {
+    std::cerr << progress_text(progress_) + "\n";
+    return;
+  }
+  const TerminalOptions options{.width = terminal_width(STDERR_FILENO),
+                                .color = color_mode("auto", STDERR_FILENO)};
+  std::cerr << '\r' + progress_line(progress_, options) + kRestOfLine << std::flush;
+}
+
+}  // namespace tessera::cli

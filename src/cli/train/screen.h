@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "tessera/draw/progress.h"
+#include "tessera/run/metrics.h"
+
+namespace tessera::cli {
+
+/// How far a run is, on stderr: on a terminal one line that is drawn again and again, elsewhere at
+/// most one line a second.
+class TrainScreen {
+ public:
+  explicit TrainScreen(int64_t steps);
+  /// Ends the line.
+  ~TrainScreen();
+  TrainScreen(const TrainScreen&) = delete;
+  TrainScreen& operator=(const TrainScreen&) = delete;
+
+  void show(const StepMetrics& metrics);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw() const;
+
+  bool terminal_;
+  bool begun_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point next_ = start_;
+  Progress progress_;
+};
+
+}  // namespace tessera::cli

@@ -1,0 +1,79 @@
+// `tessera train`: trains a Llama and leaves a folder with all that came of it.
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/parse.h"
+#include "cli/terminal.h"
+#include "cli/train/flags.h"
+#include "cli/train/run.h"
+#include "cli/verbs.h"
+#include "tessera/base/check.h"
+#include "tessera/base/environment.h"
+#include "tessera/base/shell.h"
+#include "tessera/comm/launch_info.h"
+#include "tessera/launch/launcher.h"
+#include "tessera/train/job.h"
+
+namespace tessera::cli {
+namespace {
+
+// The ranks are this program again, each with its place in its variables.
+int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
+  LaunchOptions options{.nproc = config.parallel.nproc};
+  options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  // A new folder is chosen once, here.
+  const auto names_folder = [](const std::string& word) {
+    return word.starts_with("--run.dir") || word.starts_with("--run-dir");
+  };
+  if (std::ranges::none_of(arguments, names_folder)) {
+    options.command.push_back("--run.dir=" + config.run.dir);
+  }
+  options.foreground = GlobalRank{0};  // It draws the progress.
+  options.out_color = color_mode("auto", STDOUT_FILENO);
+  options.err_color = color_mode("auto", STDERR_FILENO);
+  return launch(options);
+}
+
+void check_world(const TrainConfig& config) {
+  const int64_t size = read_launch_info(process_environment()).world_size;
+  TSR_CHECK(size == config.parallel.nproc, "WORLD_SIZE is ", size, ", but --nproc is ",
+            config.parallel.nproc, "; give the same number to both");
+}
+
+std::string command_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"tessera", "train"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return shell_command(words);
+}
+
+}  // namespace
+
+int run_train(const std::vector<std::string>& arguments) {
+  CLI::App app(
+      "Trains a Llama on texts or tokens, from initial values or from a Hugging Face folder. "
+      "Without flags it trains a small one on this project's own sources, in about two minutes. "
+      "If RANK is set, this process is that rank of a job that another launcher has started.",
+      "tessera train");
+  TrainFlags flags;
+  add_train_flags(app, flags);
+  if (const auto done = parse(app, arguments)) return *done;
+  const TrainConfig config = flags.config();
+  if (flags.print_config) {
+    data_out() << to_toml(config);
+    return kOk;
+  }
+  check_job(config);
+  if (process_environment()("RANK")) {
+    check_world(config);
+  } else if (config.parallel.nproc > 1) {  // One rank needs no launcher: it owns the terminal.
+    return launch_ranks(config, arguments);
+  }
+  return train_run(config, command_of(arguments));
+}
+
+}  // namespace tessera::cli

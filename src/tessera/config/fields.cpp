@@ -1,0 +1,393 @@
+// The one list of all keys.
+#include "tessera/config/fields.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "tessera/base/check.h"
+#include "tessera/data/token_source.h"
+#include "tessera/format/llama_presets.h"
+
+namespace tessera {
+namespace {
+
+using Names = std::vector<std::string>;
+using Fields = std::vector<ConfigField>;
+using C = TrainConfig;
+
+// at<&C::optim, &OptimSection::lr>(config) is &config.optim.lr.
+template <auto... Members>
+ConfigTarget at(TrainConfig& config) {
+  return &(config.*....*Members);
+}
+
+template <auto Member>
+constexpr auto kShape = at<&C::model, &ModelSection::shape, Member>;
+
+constexpr double kMostSteps = 1e12;     // Times ten they stay numbers.
+constexpr double kMostSize = 1U << 31;  // Of a batch or a text: products of two stay numbers.
+constexpr double kMostThreads = 1024;
+constexpr double kMostRanks = 1 << 16;  // Products of four stay numbers.
+
+Fields model_fields() {
+  return {
+      {.key = "preset",
+       .target = at<&C::model, &ModelSection::preset>,
+       .help = "a named model shape; other model keys override it",
+       .flag = "--preset",
+       .choices = llama_preset_names},
+      {.key = "path",
+       .target = at<&C::model, &ModelSection::path>,
+       .help = "a Hugging Face folder, instead of a preset and other model keys",
+       .flag = "--model"},
+      {.key = "vocab_size",
+       .target = kShape<&LlamaConfig::vocab_size>,
+       .help = "vocabulary size",
+       .least = 1},
+      {.key = "hidden_size",
+       .target = kShape<&LlamaConfig::hidden_size>,
+       .help = "width of the hidden states",
+       .least = 1},
+      {.key = "intermediate_size",
+       .target = kShape<&LlamaConfig::intermediate_size>,
+       .help = "width inside the feed-forward layers",
+       .least = 1},
+      {.key = "num_hidden_layers",
+       .target = kShape<&LlamaConfig::num_hidden_layers>,
+       .help = "number of transformer blocks",
+       .least = 1},
+      {.key = "num_attention_heads",
+       .target = kShape<&LlamaConfig::num_attention_heads>,
+       .help = "attention heads per block",
+       .least = 1},
+      {.key = "num_key_value_heads",
+       .target = kShape<&LlamaConfig::num_key_value_heads>,
+       .help = "key-value heads per block; groups of attention heads share one",
+       .least = 1,
+       .otherwise = "the preset's; num_attention_heads if that is given"},
+      {.key = "head_dim",
+       .target = kShape<&LlamaConfig::head_dim>,
+       .help = "width of a head",
+       .least = 1,
+       .otherwise = "hidden_size / num_attention_heads"},
+      {.key = "max_position_embeddings",
+       .target = kShape<&LlamaConfig::max_position_embeddings>,
+       .help = "longest sequence, as config.json states it; not enforced",
+       .least = 1},
+      {.key = "rms_norm_eps",
+       .target = kShape<&LlamaConfig::rms_norm_eps>,
+       .help = "added to the mean square in RMSNorm",
+       .least = 0},
+      {.key = "rope_theta",
+       .target = kShape<&LlamaConfig::rope_theta>,
+       .help = "base of the rotary embedding",
+       .least = 1},
+      {.key = "tie_word_embeddings",
+       .target = kShape<&LlamaConfig::tie_word_embeddings>,
+       .help = "whether the output head shares the weights of the embedding"},
+      {.key = "attention_bias",
+       .target = kShape<&LlamaConfig::attention_bias>,
+       .help = "whether the linear layers of the attention have a bias"},
+      {.key = "mlp_bias",
+       .target = kShape<&LlamaConfig::mlp_bias>,
+       .help = "whether the linear layers of the feed-forward part have a bias"},
+      {.key = "initializer_range",
+       .target = kShape<&LlamaConfig::initializer_range>,
+       .help = "standard deviation of the initial weights",
+       .least = 0},
+  };
+}
+
+Fields data_fields() {
+  return {
+      {.key = "paths",
+       .target = at<&C::data, &DataSection::paths>,
+       .help = "text files, folders of text files, token files",
+       .flag = "--data",
+       .otherwise = "Tessera's own sources and documents"},
+      {.key = "weights",
+       .target = at<&C::data, &DataSection::weights>,
+       .help = "sampling weight per path; empty: by size"},
+      {.key = "kind",
+       .target = at<&C::data, &DataSection::kind>,
+       .help = "content of the files; auto: .npy states its type, .bin is u16, others are bytes",
+       .choices = token_kind_names},
+      {.key = "seq",
+       .target = at<&C::data, &DataSection::seq>,
+       .help = "sequence length: tokens per row",
+       .flag = "--seq",
+       .least = 1,
+       .most = kMostSize},
+      {.key = "batch",
+       .target = at<&C::data, &DataSection::batch>,
+       .help = "rows per step, over all ranks",
+       .flag = "--batch",
+       .least = 1,
+       .most = kMostSize},
+      {.key = "shuffle",
+       .target = at<&C::data, &DataSection::shuffle>,
+       .help = "a new order each epoch; otherwise file order",
+       .off_flag = "--no-shuffle"},
+      {.key = "seed",
+       .target = at<&C::data, &DataSection::seed>,
+       .help = "seed of the order of samples",
+       .least = 0},
+      {.key = "validation_share",
+       .target = at<&C::data, &DataSection::validation_share>,
+       .help = "fraction at the end of each source that is held out for validation",
+       .least = 0,
+       .most = 0.9,
+       .otherwise = "0.05; 0 if train.validate_every is 0"},
+  };
+}
+
+Fields optim_fields() {
+  return {
+      {.key = "kind",
+       .target = at<&C::optim, &OptimSection::kind>,
+       .help = "the optimizer",
+       .choices = [] { return Names{"adamw", "sgd"}; }},
+      {.key = "lr",
+       .target = at<&C::optim, &OptimSection::lr>,
+       .help = "peak learning rate",
+       .flag = "--lr",
+       .least = 0},
+      {.key = "schedule",
+       .target = at<&C::optim, &OptimSection::schedule>,
+       .help = "learning rate after the warm-up",
+       .choices = [] { return Names{"constant", "cosine", "wsd"}; },
+       .otherwise = "cosine; constant with model.path"},
+      {.key = "warmup",
+       .target = at<&C::optim, &OptimSection::warmup>,
+       .help = "warm-up steps",
+       .least = 0,
+       .most = kMostSteps,
+       .otherwise = "steps / 10, at most 50; 0 with model.path"},
+      {.key = "decay",
+       .target = at<&C::optim, &OptimSection::decay>,
+       .help = "steps at the end of the run over which wsd decays the learning rate",
+       .least = 0,
+       .most = kMostSteps,
+       .otherwise = "0; steps / 5 with wsd"},
+      {.key = "final",
+       .target = at<&C::optim, &OptimSection::final>,
+       .help = "final learning rate as a fraction of lr; constant does not use it",
+       .least = 0,
+       .most = 1},
+      {.key = "beta1",
+       .target = at<&C::optim, &OptimSection::beta1>,
+       .help = "AdamW: decay rate of the mean gradient",
+       .least = 0,
+       .most = 1},
+      {.key = "beta2",
+       .target = at<&C::optim, &OptimSection::beta2>,
+       .help = "AdamW: decay rate of the mean squared gradient",
+       .least = 0,
+       .most = 1},
+      {.key = "eps",
+       .target = at<&C::optim, &OptimSection::eps>,
+       .help = "AdamW: added to the square root of the mean squared gradient",
+       .least = 0},
+      {.key = "momentum",
+       .target = at<&C::optim, &OptimSection::momentum>,
+       .help = "SGD: momentum",
+       .least = 0},
+      {.key = "weight_decay",
+       .target = at<&C::optim, &OptimSection::weight_decay>,
+       .help = "weight decay",
+       .flag = "--weight-decay",
+       .least = 0},
+      {.key = "decay_norms",
+       .target = at<&C::optim, &OptimSection::decay_norms>,
+       .help = "weight decay of norms and biases, too"},
+      {.key = "clip",
+       .target = at<&C::optim, &OptimSection::clip>,
+       .help = "largest gradient norm; 0: no clipping",
+       .flag = "--clip",
+       .off_flag = "--no-clip",
+       .least = 0,
+       .otherwise = "1; 0 with model.path"},
+      {.key = "accumulate",
+       .target = at<&C::optim, &OptimSection::accumulate>,
+       .help = "gradient accumulation: slices per batch, computed one after the other",
+       .least = 1,
+       .most = kMostSize},
+  };
+}
+
+Fields train_fields() {
+  return {
+      {.key = "steps",
+       .target = at<&C::train, &TrainSection::steps>,
+       .help = "optimizer steps",
+       .flag = "--steps",
+       .least = 1,
+       .most = kMostSteps},
+      {.key = "dtype",
+       .target = at<&C::train, &TrainSection::dtype>,
+       .help = "dtype of the parameters",
+       .flag = "--dtype",
+       .choices = [] { return Names{"fp32", "bf16", "fp64"}; }},
+      {.key = "threads",
+       .target = at<&C::train, &TrainSection::threads>,
+       .help = "CPU threads per rank; 0: the cores of the host, divided by its ranks",
+       .flag = "--threads",
+       .least = 0,
+       .most = kMostThreads},
+      {.key = "seed",
+       .target = at<&C::train, &TrainSection::seed>,
+       .help = "seed of the initial weights",
+       .least = 0},
+      {.key = "device",
+       .target = at<&C::train, &TrainSection::device>,
+       .help = "device to train on",
+       .flag = "--device",
+       .choices = [] { return Names{"cpu", "cuda"}; }},
+      {.key = "validate_every",
+       .target = at<&C::train, &TrainSection::validate_every>,
+       .help = "steps between two validations; 0: never",
+       .least = 0,
+       .most = kMostSteps,
+       .otherwise = "steps / 10; 0 with model.path or without held-out data"},
+      {.key = "validate_batches",
+       .target = at<&C::train, &TrainSection::validate_batches>,
+       .help = "largest number of batches per validation",
+       .least = 1,
+       .most = kMostSteps},
+  };
+}
+
+Fields run_fields() {
+  return {
+      {.key = "dir",
+       .target = at<&C::run, &RunSection::dir>,
+       .help = "run directory, for everything that the run writes",
+       .flag = "--run-dir",
+       .otherwise = "the first of runs/1, runs/2, … that does not exist"},
+      {.key = "overwrite",
+       .target = at<&C::run, &RunSection::overwrite>,
+       .help = "replace the run in the run directory",
+       .flag = "--overwrite"},
+      {.key = "resume",
+       .target = at<&C::run, &RunSection::resume>,
+       .help = "resume the run in the run directory; not available yet: refused unless it is empty",
+       .flag = "--resume"},
+      {.key = "save",
+       .target = at<&C::run, &RunSection::save>,
+       .help = "write the weights at the end of the run",
+       .otherwise = "true; false with model.path"},
+      {.key = "record_every",
+       .target = at<&C::run, &RunSection::record_every>,
+       .help = "steps between two steps whose pipeline actions are recorded; 0: none",
+       .least = 0,
+       .most = kMostSteps,
+       .otherwise = "steps / 4 with a pipeline; 0 with model.path"},
+  };
+}
+
+Fields parallel_fields() {
+  return {
+      {.key = "nproc",
+       .target = at<&C::parallel, &ParallelSection::nproc>,
+       .help = "number of ranks",
+       .flag = "--nproc",
+       .least = 1,
+       .most = kMostRanks,
+       .otherwise = "dp · tp · cp · pp"},
+      {.key = "dp",
+       .target = at<&C::parallel, &ParallelSection::dp>,
+       .help = "data parallelism: number of replicas",
+       .flag = "--dp",
+       .least = 1,
+       .most = kMostRanks,
+       .otherwise = "nproc / (tp · cp · pp), or 1; 2 without model.path and parallel keys"},
+      {.key = "tp",
+       .target = at<&C::parallel, &ParallelSection::tp>,
+       .help = "tensor parallelism; not available yet: refused above 1",
+       .flag = "--tp",
+       .least = 1,
+       .most = kMostRanks},
+      {.key = "cp",
+       .target = at<&C::parallel, &ParallelSection::cp>,
+       .help = "context parallelism; not available yet: refused above 1",
+       .flag = "--cp",
+       .least = 1,
+       .most = kMostRanks},
+      {.key = "pp",
+       .target = at<&C::parallel, &ParallelSection::pp>,
+       .help = "pipeline parallelism: ranks per pipeline",
+       .flag = "--pp",
+       .least = 1,
+       .most = kMostRanks,
+       .otherwise = "1; 2 without model.path and parallel keys"},
+      {.key = "ep",
+       .target = at<&C::parallel, &ParallelSection::ep>,
+       .help = "expert parallelism; not available yet: refused above 1",
+       .flag = "--ep",
+       .least = 1,
+       .most = kMostRanks},
+      {.key = "etp",
+       .target = at<&C::parallel, &ParallelSection::etp>,
+       .help = "ranks that share each expert; not available yet: refused above 1",
+       .flag = "--etp",
+       .least = 1,
+       .most = kMostRanks},
+      {.key = "dp_type",
+       .target = at<&C::parallel, &ParallelSection::dp_type>,
+       .help = "ddp: replicas; fsdp and hsdp: shards (not available yet: refused)",
+       .flag = "--dp-type",
+       .choices = data_parallel_types},
+      {.key = "dp_replicate",
+       .target = at<&C::parallel, &ParallelSection::dp_replicate>,
+       .help = "replicas of the shards of hsdp; not available yet: refused above 1",
+       .flag = "--dp-replicate",
+       .least = 1,
+       .most = kMostRanks},
+      {.key = "schedule",
+       .target = at<&C::parallel, &ParallelSection::schedule>,
+       .help = "pipeline schedule: a kind or a CSV file",
+       .flag = "--schedule"},
+      {.key = "microbatches",
+       .target = at<&C::parallel, &ParallelSection::microbatches>,
+       .help = "micro-batches per step and replica",
+       .flag = "--microbatches",
+       .least = 1,
+       .most = kMostSize,
+       .otherwise = "2 · pp with a pipeline"},
+  };
+}
+
+Fields all_fields() {
+  const std::initializer_list<std::pair<std::string_view, Fields>> sections{
+      {"model", model_fields()}, {"data", data_fields()}, {"optim", optim_fields()},
+      {"train", train_fields()}, {"run", run_fields()},   {"parallel", parallel_fields()}};
+  Fields all;
+  for (const auto& [section, fields] : sections) {
+    for (ConfigField field : fields) {
+      field.section = section;
+      all.push_back(field);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string ConfigField::name() const {
+  return concat(section, ".", key);
+}
+
+std::span<const ConfigField> config_fields() {
+  static const Fields kFields = all_fields();
+  return kFields;
+}
+
+const ConfigField& config_field(std::string_view name) {
+  const auto fields = config_fields();
+  const auto found = std::ranges::find(fields, name, &ConfigField::name);
+  TSR_ASSERT(found != fields.end(), "key ", name);
+  return *found;
+}
+
+}  // namespace tessera

@@ -1,0 +1,176 @@
+#include "tessera/config/layers.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/format/llama_presets.h"
+
+namespace tessera {
+namespace {
+
+using Assignments = std::vector<ConfigAssignment>;
+
+/// Everything that was given, weakest first.
+class Given {
+ public:
+  explicit Given(const ConfigLayers& layers) {
+    for (const Assignments* layer : {&layers.file, &layers.flags, &layers.overrides}) {
+      all_.insert(all_.end(), layer->begin(), layer->end());
+    }
+    for (const ConfigAssignment& one : all_) names_.insert(one.field->name());
+  }
+
+  const Assignments& all() const { return all_; }
+  bool has(const std::string& name) const { return names_.contains(name); }
+  bool has_section(std::string_view section) const {
+    return std::ranges::any_of(all_,
+                               [&](const auto& one) { return one.field->section == section; });
+  }
+
+ private:
+  Assignments all_;
+  std::set<std::string> names_;
+};
+
+// A word that switches something off, and another one beside it that switches it on.
+void check_switches(const ConfigLayers& layers) {
+  Assignments words = layers.flags;
+  words.insert(words.end(), layers.overrides.begin(), layers.overrides.end());
+  for (const ConfigAssignment& off : words) {
+    if (off.field->off_flag.empty() || off.origin != off.field->off_flag) continue;
+    for (const ConfigAssignment& other : words) {
+      TSR_CHECK(other.field != off.field || other.value == off.value, off.origin, " and ",
+                other.origin, " ", other.text(), " contradict each other; leave one out");
+    }
+  }
+}
+
+void check_from_folder(const Given& given, const std::string& path) {
+  for (const ConfigAssignment& one : given.all()) {
+    TSR_CHECK(one.field->section != "model" || one.field->key == "path", one.field->name(), " (",
+              one.origin, ") and the model in ", path,
+              " contradict each other: a folder brings its shape; leave one out");
+  }
+}
+
+// The last word about a text.
+std::string text_of(const Given& given, std::string_view name, std::string otherwise) {
+  for (const ConfigAssignment& one : given.all()) {
+    if (one.field->name() == name) otherwise = std::get<std::string>(one.value);
+  }
+  return otherwise;
+}
+
+ModelSection base_model(const Given& given) {
+  ModelSection model;
+  model.path = text_of(given, "model.path", "");
+  if (!model.path.empty()) {
+    check_from_folder(given, model.path);
+    model.preset = "";
+    return model;
+  }
+  model.preset = text_of(given, "model.preset", model.preset);
+  model.shape = llama_preset(model.preset);
+  return model;
+}
+
+void apply(const Given& given, TrainConfig& config) {
+  for (const ConfigAssignment& one : given.all()) {
+    try {
+      assign(*one.field, one.value, config, one.given);
+    } catch (const ConfigError& error) {
+      throw ConfigError(concat(one.origin, ": ", error.what()));
+    }
+  }
+}
+
+// As Hugging Face does where a config.json leaves them out.
+void derive_heads(const Given& given, LlamaConfig& shape) {
+  const bool heads = given.has("model.num_attention_heads");
+  if (heads && !given.has("model.num_key_value_heads")) {
+    shape.num_key_value_heads = shape.num_attention_heads;
+  }
+  if ((heads || given.has("model.hidden_size")) && !given.has("model.head_dim")) {
+    shape.head_dim = shape.hidden_size / shape.num_attention_heads;
+  }
+}
+
+std::vector<std::string> own_sources() {
+  const std::filesystem::path root(TESSERA_SOURCE_DIR);
+  std::vector<std::string> paths{root / "src", root / "docs"};
+  for (const std::string& path : paths) {
+    TSR_CHECK(std::filesystem::is_directory(path), "without --data, Tessera's own sources and ",
+              "documents are read, but ", path, " is not there; give --data FILE or FOLDER");
+  }
+  return paths;
+}
+
+std::string fresh_folder() {
+  for (int64_t number = 1;; ++number) {
+    std::string path = concat("runs/", number);
+    if (!std::filesystem::exists(path)) return path;
+  }
+}
+
+void derive_folder(const Given& given, RunSection& run) {
+  if (given.has("run.dir")) return;
+  TSR_CHECK(!run.overwrite && !run.resume, run.overwrite ? "--overwrite" : "--resume",
+            " without --run-dir means no run; name its folder");
+  run.dir = fresh_folder();
+}
+
+// Ranks that no other axis takes are replicas. A run that is told nothing shows both.
+void derive_parallel(const Given& given, bool from_folder, ParallelSection& parallel) {
+  if (!from_folder && !given.has_section("parallel")) parallel.dp = parallel.pp = 2;
+  const int64_t others =
+      checked_product(std::array{parallel.tp, parallel.cp, parallel.pp}, "tp × cp × pp");
+  if (!given.has("parallel.nproc")) {
+    parallel.nproc = checked_multiply(parallel.dp, others, "dp × tp × cp × pp");
+  } else if (!given.has("parallel.dp") && parallel.nproc % others == 0) {
+    parallel.dp = parallel.nproc / others;
+  }
+  if (!given.has("parallel.microbatches") && parallel.pp > 1)
+    parallel.microbatches = 2 * parallel.pp;
+}
+
+// What depends on other keys where it is not given itself.
+void derive(const Given& given, TrainConfig& config) {
+  const bool from_folder = !config.model.path.empty();
+  const auto set = [&](const std::string& name, auto& value, auto otherwise) {
+    if (!given.has(name)) value = otherwise;
+  };
+  auto& [model, data, optim, train, run, parallel] = config;
+  if (!from_folder) derive_heads(given, model.shape);
+  if (!from_folder && !given.has("data.paths")) data.paths = own_sources();
+  set("optim.schedule", optim.schedule, from_folder ? "constant" : "cosine");
+  set("optim.warmup", optim.warmup, from_folder ? 0 : std::min<int64_t>(50, train.steps / 10));
+  set("optim.decay", optim.decay, optim.schedule == "wsd" ? (train.steps + 4) / 5 : 0);
+  set("optim.clip", optim.clip, from_folder ? 0 : 1);
+  const bool nothing_held_out = given.has("data.validation_share") && data.validation_share == 0;
+  set("train.validate_every", train.validate_every,
+      from_folder || nothing_held_out ? 0 : (train.steps + 9) / 10);
+  set("data.validation_share", data.validation_share, train.validate_every > 0 ? 0.05 : 0);
+  set("run.save", run.save, !from_folder);
+  derive_parallel(given, from_folder, parallel);
+  set("run.record_every", run.record_every,
+      from_folder || parallel.pp == 1 ? 0 : (train.steps + 3) / 4);
+  derive_folder(given, run);
+}
+
+}  // namespace
+
+TrainConfig resolve(const ConfigLayers& layers) {
+  check_switches(layers);
+  const Given given(layers);
+  TrainConfig config{.model = base_model(given)};
+  apply(given, config);
+  derive(given, config);
+  check(config);
+  return config;
+}
+
+}  // namespace tessera

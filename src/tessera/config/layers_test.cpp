@@ -1,0 +1,238 @@
+#include "tessera/config/layers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tessera/base/error.h"
+#include "tessera/format/llama_presets.h"
+#include "tests/testkit/contains.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::contains;
+using testkit::message_of;
+
+ConfigAssignment given(const std::string& name, const std::string& text) {
+  const ConfigField& field = config_field(name);
+  return {&field, parse_value(field, text), "--" + name};
+}
+
+std::string refusal(const ConfigLayers& layers) {
+  return message_of<ConfigError>([&] { resolve(layers); });
+}
+
+TEST(ConfigLayers, NothingGivenIsASmallRunOnOurOwnSources) {
+  const TrainConfig config = resolve({});
+  EXPECT_EQ(config.model.shape, llama_preset("tiny"));
+  ASSERT_FALSE(config.data.paths.empty());
+  for (const std::string& path : config.data.paths) EXPECT_TRUE(std::filesystem::exists(path));
+  EXPECT_EQ(config.optim.schedule, "cosine");
+  EXPECT_GT(config.optim.warmup, 0);
+  EXPECT_GT(config.train.validate_every, 0);
+  EXPECT_GT(config.data.validation_share, 0);
+  EXPECT_TRUE(config.run.save);
+  check_supported(config);
+}
+
+TEST(ConfigLayers, AModelsFolderIsTrainedAsItIsTold) {
+  const TrainConfig config =
+      resolve({.flags = {given("model.path", "dir"), given("data.paths", "t.bin")}});
+  EXPECT_EQ(config.model.preset, "");
+  EXPECT_EQ(config.optim.schedule, "constant");
+  EXPECT_EQ(config.optim.warmup, 0);
+  EXPECT_EQ(config.optim.clip, 0);
+  EXPECT_EQ(config.optim.beta1, 0.9);
+  EXPECT_EQ(config.optim.beta2, 0.95);
+  EXPECT_EQ(config.optim.eps, 1e-8);
+  EXPECT_EQ(config.train.validate_every, 0);
+  EXPECT_EQ(config.data.validation_share, 0);
+  EXPECT_FALSE(config.run.save);
+}
+
+TEST(ConfigLayers, WhatIsAskedForIsDoneWithAModelsFolder) {
+  const ConfigLayers layers{
+      .file = {given("optim.clip", "2"), given("train.validate_every", "5")},
+      .flags = {given("model.path", "dir"), given("data.paths", "t.bin")},
+      .overrides = {given("run.save", "true"), given("optim.schedule", "cosine")}};
+  const TrainConfig config = resolve(layers);
+  EXPECT_EQ(config.optim.clip, 2);
+  EXPECT_EQ(config.train.validate_every, 5);
+  EXPECT_GT(config.data.validation_share, 0);
+  EXPECT_TRUE(config.run.save);
+  EXPECT_EQ(config.optim.schedule, "cosine");
+}
+
+TEST(ConfigLayers, StrongerOnesComeLast) {
+  ConfigLayers layers{.file = {given("optim.lr", "1"), given("model.hidden_size", "64")}};
+  EXPECT_EQ(resolve(layers).optim.lr, 1);
+  layers.flags = {given("optim.lr", "2")};
+  EXPECT_EQ(resolve(layers).optim.lr, 2);
+  layers.overrides = {given("optim.lr", "3"), given("model.preset", "llama3-8b")};
+  const TrainConfig config = resolve(layers);
+  EXPECT_EQ(config.optim.lr, 3);
+  EXPECT_EQ(config.model.shape.hidden_size, 64);  // A key is stronger than any preset.
+  EXPECT_EQ(config.model.shape.num_hidden_layers, 32);
+}
+
+TEST(ConfigLayers, SizesThatFollowFromOthers) {
+  const TrainConfig config = resolve(
+      {.overrides = {given("model.hidden_size", "256"), given("model.num_attention_heads", "8"),
+                     given("train.steps", "100"), given("optim.schedule", "wsd")}});
+  EXPECT_EQ(config.model.shape.head_dim, 32);
+  EXPECT_EQ(config.model.shape.num_key_value_heads, 8);
+  EXPECT_EQ(config.optim.warmup, 10);
+  EXPECT_EQ(config.optim.decay, 20);
+  EXPECT_EQ(config.train.validate_every, 10);
+  EXPECT_EQ(resolve({.flags = {given("train.steps", "3")}}).optim.warmup, 0);
+  EXPECT_EQ(resolve({.flags = {given("data.validation_share", "0")}}).train.validate_every, 0);
+}
+
+TEST(ConfigLayers, Contradictions) {
+  ConfigAssignment no_clip = given("optim.clip", "0");
+  no_clip.origin = "--no-clip";
+  EXPECT_EQ(refusal({.flags = {no_clip}, .overrides = {given("optim.clip", "1")}}),
+            "--no-clip and --optim.clip 1.0 contradict each other; leave one out");
+  EXPECT_EQ(resolve({.file = {given("optim.clip", "1")}, .flags = {no_clip}}).optim.clip, 0);
+  EXPECT_TRUE(contains(refusal({.flags = {given("run.dir", "x"), given("run.overwrite", "true"),
+                                          given("run.resume", "true")}}),
+                       "--overwrite and --resume contradict each other"));
+  const ConfigLayers shape{.file = {given("model.hidden_size", "8")},
+                           .flags = {given("model.path", "dir"), given("data.paths", "t.bin")}};
+  EXPECT_TRUE(contains(refusal(shape),
+                       "model.hidden_size (--model.hidden_size) and the model in "
+                       "dir contradict each other"));
+}
+
+TEST(ConfigLayers, ARunHasAFolderOfItsOwn) {
+  EXPECT_FALSE(std::filesystem::exists(resolve({}).run.dir));
+  EXPECT_EQ(resolve({.flags = {given("run.dir", "x")}}).run.dir, "x");
+  EXPECT_EQ(refusal({.flags = {given("run.resume", "true")}}),
+            "--resume without --run-dir means no run; name its folder");
+}
+
+TEST(ConfigLayers, ValuesThatDoNotGoTogether) {
+  EXPECT_EQ(refusal({.flags = {given("model.path", "dir")}}),
+            "data.paths is empty; give --data FILE or FOLDER");
+  EXPECT_TRUE(contains(refusal({.flags = {given("data.weights", "1,2,3")}}), "3 numbers for 2"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.momentum", "0.9")}}), "sgd alone"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.decay", "9")}}), "wsd alone"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.beta2", "1")}}), "below 1"));
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("data.batch", "2"), given("optim.accumulate", "3")}}),
+               "optim.accumulate=3 is more than data.batch=2"));
+  EXPECT_TRUE(contains(
+      refusal({.flags = {given("data.validation_share", "0"), given("train.validate_every", "2")}}),
+      "needs data.validation_share above 0"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("model.num_attention_heads", "3"),
+                                          given("model.num_key_value_heads", "2")}}),
+                       "no multiple"));
+}
+
+TEST(ConfigLayers, TextsOfACommandLine) {
+  EXPECT_EQ(parse_value(config_field("data.paths"), "a,b"),
+            ConfigValue(std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(parse_value(config_field("data.weights"), ""), ConfigValue(std::vector<double>{}));
+  EXPECT_EQ(parse_value(config_field("data.shuffle"), "false"), ConfigValue(false));
+  const auto refused = [](const char* name, const char* text) {
+    return message_of<ConfigError>([&] { parse_value(config_field(name), text); });
+  };
+  EXPECT_EQ(refused("data.shuffle", "yes"), "data.shuffle is 'yes'; it takes true or false");
+  EXPECT_EQ(refused("train.steps", "1e3"),
+            "train.steps is '1e3'; it takes a whole number from 1 to 1,000,000,000,000");
+  EXPECT_EQ(refused("data.weights", "1,x"), "data.weights is 'x'; it takes a list of numbers");
+  EXPECT_EQ(refused("optim.final", ""), "optim.final is ''; it takes a number from 0 to 1");
+}
+
+TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
+  const auto parallel = [](std::vector<ConfigAssignment> flags) {
+    return resolve({.flags = std::move(flags)}).parallel;
+  };
+  const ParallelSection shown = parallel({});
+  EXPECT_EQ(shown, (ParallelSection{.nproc = 4, .dp = 2, .pp = 2, .microbatches = 4}));
+  EXPECT_EQ(parallel({given("parallel.nproc", "1")}), ParallelSection{});
+  EXPECT_EQ(parallel({given("parallel.nproc", "8"), given("parallel.pp", "2"),
+                      given("data.batch", "16")}),
+            (ParallelSection{.nproc = 8, .dp = 4, .pp = 2, .microbatches = 4}));
+  EXPECT_EQ(parallel({given("parallel.dp", "3")}), (ParallelSection{.nproc = 3, .dp = 3}));
+  EXPECT_EQ(parallel({given("model.path", "dir"), given("data.paths", "t.bin")}),
+            ParallelSection{});
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.nproc", "3"), given("parallel.pp", "2")}}),
+               "dp·tp·cp·pp is 2"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.dp", "9")}}), "too small for 9"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.schedule", "zbv")}}), "give --pp"));
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.pp", "2"), given("optim.accumulate", "2")}}),
+               "microbatches"));
+}
+
+TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
+  for (const char* const name : {"tp", "cp", "ep", "dp_replicate"}) {
+    const TrainConfig config = resolve({.flags = {given(std::string("parallel.") + name, "2")}});
+    EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
+  }
+  const TrainConfig sharded = resolve({.flags = {given("parallel.dp_type", "fsdp")}});
+  EXPECT_THROW(check_supported(sharded), ConfigError);
+}
+
+TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
+  for (const char* const name : {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.dp_type",
+                                 "parallel.dp_replicate", "run.resume"}) {
+    EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
+        << name;
+  }
+}
+
+TEST(ConfigFields, NamesAndFlagsAreUsedOnce) {
+  std::vector<std::string> names;
+  for (const ConfigField& field : config_fields()) {
+    names.push_back(field.name());
+    if (!field.flag.empty()) names.emplace_back(field.flag);
+    if (!field.off_flag.empty()) names.emplace_back(field.off_flag);
+  }
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+TEST(ConfigLayers, NumbersBeyondTheirRangeAreNamedWithIt) {
+  const auto refused = [](const std::string& name, const std::string& text) {
+    return refusal({.flags = {given(name, text)}});
+  };
+  EXPECT_EQ(refused("train.steps", "9223372036854775807"),
+            "--train.steps: train.steps is '9223372036854775807'; it takes a whole number from 1 "
+            "to 1,000,000,000,000");
+  EXPECT_EQ(refused("train.threads", "1000000000"),
+            "--train.threads: train.threads is '1000000000'; it takes a whole number from 0 to "
+            "1,024");
+  EXPECT_EQ(refused("train.threads", "-1"),
+            "--train.threads: train.threads is '-1'; it takes a whole number from 0 to 1,024");
+  for (const char* name : {"data.seq", "data.batch", "optim.accumulate", "optim.warmup",
+                           "optim.decay", "train.validate_every", "train.validate_batches",
+                           "run.record_every", "parallel.dp_replicate", "parallel.microbatches"}) {
+    EXPECT_TRUE(contains(refused(name, "9223372036854775807"), "it takes a whole number from "))
+        << name;
+  }
+}
+
+TEST(ConfigLayers, AModelThatNoRankCanHoldIsRefusedWithItsBytes) {
+  TrainConfig config = resolve({});
+  config.parallel.pp = 1;
+  const LlamaConfig large = llama_preset("llama3-70b");
+  EXPECT_EQ(message_of<ConfigError>([&] { check_memory(config, large, 24'000'000'000); }),
+            "a model of 70,553,706,496 parameters in fp32 needs 564,429,651,968 bytes for the "
+            "weights and gradients of a rank; this machine has 24,000,000,000. Choose a smaller "
+            "model, --dtype bf16, or more --pp");
+  EXPECT_NO_THROW(check_memory(config, large, 564'429'651'968));
+  config.train.dtype = "bf16";
+  config.parallel.pp = 2;
+  EXPECT_NO_THROW(check_memory(config, large, 141'107'412'992));
+  config.train.device = "cuda";
+  EXPECT_NO_THROW(check_memory(config, large, 1));
+}
+
+}  // namespace
+}  // namespace tessera

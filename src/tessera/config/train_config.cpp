@@ -1,0 +1,144 @@
+#include "tessera/config/train_config.h"
+
+#include <array>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/config/fields.h"
+#include "tessera/format/llama_size.h"
+
+namespace tessera {
+namespace {
+
+void check_data(const DataSection& data) {
+  TSR_CHECK(!data.paths.empty(), "data.paths is empty; give --data FILE or FOLDER");
+  TSR_CHECK(data.weights.empty() || data.weights.size() == data.paths.size(), "data.weights has ",
+            data.weights.size(), " numbers for ", data.paths.size(),
+            " data.paths; give one for each, or none");
+}
+
+void check_optim(const OptimSection& optim) {
+  TSR_CHECK(optim.beta1 < 1 && optim.beta2 < 1, "optim.beta1=", optim.beta1,
+            ", optim.beta2=", optim.beta2, "; both are below 1");
+  TSR_CHECK(optim.decay == 0 || optim.schedule == "wsd", "optim.decay=", optim.decay,
+            " is for optim.schedule wsd alone, and it is ", optim.schedule, "; leave one out");
+  TSR_CHECK(optim.momentum == 0 || optim.kind == "sgd", "optim.momentum=", optim.momentum,
+            " is for optim.kind sgd alone, and it is ", optim.kind, "; leave one out");
+}
+
+void check_ranks(const ParallelSection& parallel) {
+  const int64_t product = parallel.dp * parallel.tp * parallel.cp * parallel.pp;
+  TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
+            ", tp=", parallel.tp, ", cp=", parallel.cp, ", pp=", parallel.pp, "), but --nproc is ",
+            parallel.nproc, "; leave --nproc out, or give the axes that make it");
+  train_plan(parallel.nproc, dims_of(parallel));
+}
+
+/// What no strategy runs yet.
+struct NotYet {
+  const char* key;
+  std::string (*asked)(const ParallelSection&);  // The value; "" if it is not asked for.
+};
+
+template <auto Member>
+std::string if_above_one(const ParallelSection& parallel) {
+  return parallel.*Member > 1 ? std::to_string(parallel.*Member) : "";
+}
+
+constexpr std::array kNotYet{
+    NotYet{"tp", if_above_one<&ParallelSection::tp>},
+    NotYet{"cp", if_above_one<&ParallelSection::cp>},
+    NotYet{"ep", if_above_one<&ParallelSection::ep>},
+    NotYet{"etp", if_above_one<&ParallelSection::etp>},
+    NotYet{"dp_replicate", if_above_one<&ParallelSection::dp_replicate>},
+    NotYet{"dp_type", [](const ParallelSection& p) { return p.dp_type == "ddp" ? "" : p.dp_type; }},
+};
+
+void check_pipeline(const TrainConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.pp > 1) {
+    TSR_CHECK(
+        config.optim.accumulate == 1, "optim.accumulate=", config.optim.accumulate,
+        " beside a pipeline, which cuts a batch into microbatches anyway; raise --microbatches");
+    return;
+  }
+  const ParallelSection defaults;
+  TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
+            parallel.schedule, " and --microbatches ", parallel.microbatches,
+            " are for a pipeline; give --pp, too, or leave them out");
+  TSR_CHECK(config.run.record_every == 0, "run.record_every=", config.run.record_every,
+            " is for a pipeline; give --pp, too, or leave it out");
+}
+
+// What the section of a model from a folder does not say.
+bool is_meant(const ConfigField& field, const ModelSection& model) {
+  return field.section != "model" || (field.key == "path") == !model.path.empty();
+}
+
+}  // namespace
+
+ParallelDims dims_of(const ParallelSection& parallel) {
+  ParallelDims dims{.pp = parallel.pp,
+                    .cp = parallel.cp,
+                    .tp = parallel.tp,
+                    .ep = parallel.ep,
+                    .etp = parallel.etp};
+  set_data_parallel(
+      dims, {.dp = parallel.dp, .type = parallel.dp_type, .dp_replicate = parallel.dp_replicate});
+  return dims;
+}
+
+void check(const TrainConfig& config) {
+  if (config.model.path.empty()) check(config.model.shape);
+  check_data(config.data);
+  check_optim(config.optim);
+  TSR_CHECK(config.optim.accumulate <= config.data.batch,
+            "optim.accumulate=", config.optim.accumulate,
+            " is more than data.batch=", config.data.batch, "; a slice has at least one row");
+  TSR_CHECK(config.train.validate_every == 0 || config.data.validation_share > 0,
+            "train.validate_every=", config.train.validate_every,
+            " needs data.validation_share above 0; set one of them");
+  check_ranks(config.parallel);
+  check_pipeline(config);
+  TSR_CHECK(config.data.batch >= config.parallel.dp * config.parallel.microbatches,
+            "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",
+            config.parallel.microbatches,
+            " (--dp × --microbatches) microbatches of at least a row");
+  TSR_CHECK(!config.run.overwrite || !config.run.resume,
+            "--overwrite and --resume contradict each other; leave one out");
+}
+
+void check_supported(const TrainConfig& config) {
+  for (const auto& [key, asked] : kNotYet) {
+    const std::string value = asked(config.parallel);
+    TSR_CHECK(value.empty(), "parallel.", key, "=", value, " is not available yet; leave it out");
+  }
+}
+
+void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
+  if (config.train.device != "cpu") return;
+  const int64_t width = config.train.dtype == "bf16" ? 2 : config.train.dtype == "fp64" ? 8 : 4;
+  const int64_t parameters = parameter_count(shape);
+  // No rank of a pipeline has less than its part.
+  const int64_t needed =
+      2 * checked_multiply(width, parameters / config.parallel.pp, "the bytes of the model");
+  TSR_CHECK(needed <= memory, "a model of ", with_thousands(parameters), " parameters in ",
+            config.train.dtype, " needs ", with_thousands(needed),
+            " bytes for the weights and gradients of a rank; this machine has ",
+            with_thousands(memory), ". Choose a smaller model, --dtype bf16, or more --pp");
+}
+
+std::string to_toml(const TrainConfig& config) {
+  std::string text;
+  std::string_view section;
+  for (const ConfigField& field : config_fields()) {
+    if (field.section != section)
+      text += concat(section.empty() ? "" : "\n", "[", field.section, "]\n");
+    section = field.section;
+    if (!is_meant(field, config.model)) continue;
+    text += concat(field.key, " = ", to_toml(value_of(field, config)), "  # ", field.help, "\n");
+  }
+  return text;
+}
+
+}  // namespace tessera

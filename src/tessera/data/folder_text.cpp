@@ -1,0 +1,79 @@
+#include "tessera/data/folder_text.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/format/mapped_file.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostBytes = int64_t{4} << 30;  // They are held in memory.
+
+bool is_hidden(const std::string& name) {
+  return name.starts_with(".");
+}
+
+bool is_made_by_tools(const std::string& name) {
+  constexpr std::array<std::string_view, 3> kNames{"build", "node_modules", "__pycache__"};
+  return std::ranges::find(kNames, name) != kNames.end() || name.starts_with("build-") ||
+         name.starts_with("cmake-build-");
+}
+
+// Links are passed over: they lead to what is there already, in a circle, or out of the folder.
+std::vector<fs::path> files_below(const std::string& folder) {
+  std::vector<fs::path> files;
+  for (auto at = fs::recursive_directory_iterator(folder); at != fs::end(at); ++at) {
+    const std::string name = at->path().filename();
+    const fs::file_type type = at->symlink_status().type();
+    if (type == fs::file_type::directory) {
+      if (is_hidden(name) || is_made_by_tools(name)) at.disable_recursion_pending();
+    } else if (type == fs::file_type::regular && !is_hidden(name) && !name.ends_with(".svg")) {
+      files.push_back(at->path());
+    }
+  }
+  std::ranges::sort(files, {}, [](const fs::path& path) { return path.native(); });
+  return files;
+}
+
+void append(FolderText& to, const fs::path& path) {
+  const MappedFile file(path);
+  const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+  if (content.empty() || content.find('\0') != std::string_view::npos) return;  // It is no text.
+  to.files.push_back({path, std::ssize(to.text)});
+  to.text += content;
+  to.text += '\0';
+}
+
+FolderText join_texts(const std::string& folder) {
+  FolderText joined;
+  for (const fs::path& path : files_below(folder)) {
+    if (static_cast<int64_t>(fs::file_size(path)) > kMostBytes - std::ssize(joined.text)) {
+      throw DataError(concat(folder, " holds more than 4 GiB of texts, which a folder's must not ",
+                             "be, since they are held in memory; join them into one file"));
+    }
+    append(joined, path);
+  }
+  return joined;
+}
+
+}  // namespace
+
+FolderText read_folder_text(const std::string& folder) {
+  try {
+    FolderText joined = join_texts(folder);
+    if (joined.files.empty()) throw DataError(concat(folder, " holds no texts"));
+    return joined;
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(concat(folder, ": ", error.what()));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tessera/base/export.h"
+#include "tessera/plan/olmo/config.h"
+
+/// The configuration values as JSON with the page's field names, by nlohmann's conventions:
+///
+///   const auto config = json::parse(text).get<olmo::DataParallelConfig>();
+///   std::cout << json(config);
+///
+/// A field that is absent or null has its default; the page's required ones (name, degree) must be
+/// there. Unknown fields and values of another type raise ConfigError.
+namespace tessera {
+namespace olmo TSR_API {
+
+void to_json(nlohmann::json& json, const DataParallelConfig& config);
+void to_json(nlohmann::json& json, const TensorParallelConfig& config);
+void to_json(nlohmann::json& json, const ContextParallelConfig& config);
+void to_json(nlohmann::json& json, const ExpertParallelConfig& config);
+void to_json(nlohmann::json& json, const PipelineParallelConfig& config);
+void to_json(nlohmann::json& json, const TransformerPipelineParallelConfig& config);
+void to_json(nlohmann::json& json, const WorldMeshConfig& config);
+void from_json(const nlohmann::json& json, DataParallelConfig& config);
+void from_json(const nlohmann::json& json, TensorParallelConfig& config);
+void from_json(const nlohmann::json& json, ContextParallelConfig& config);
+void from_json(const nlohmann::json& json, ExpertParallelConfig& config);
+void from_json(const nlohmann::json& json, PipelineParallelConfig& config);
+void from_json(const nlohmann::json& json, TransformerPipelineParallelConfig& config);
+void from_json(const nlohmann::json& json, WorldMeshConfig& config);
+
+}  // namespace olmo
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#include "tessera/run/metrics.h"
+
+#include <fcntl.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/json_field.h"
+#include "tessera/base/text.h"
+#include "tessera/format/mapped_file.h"
+
+namespace tessera {
+namespace {
+
+// What diverged is null in the file: JSON has no other word for it.
+double number(const JsonField& field) {
+  return field.is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
+}
+
+StepMetrics metrics_of(const JsonField& root) {
+  StepMetrics metrics{.step = root.at("step").integer(),
+                      .loss = number(root.at("loss")),
+                      .grad_norm = number(root.at("grad_norm")),
+                      .lr = number(root.at("lr")),
+                      .ms = number(root.at("ms")),
+                      .tokens_per_s = number(root.at("tokens_per_s")),
+                      .mem_bytes = root.at("mem_bytes").integer()};
+  if (root.has("validation_loss")) metrics.validation_loss = number(root.at("validation_loss"));
+  return metrics;
+}
+
+}  // namespace
+
+std::string to_json(const StepMetrics& metrics) {
+  nlohmann::ordered_json object{{"step", metrics.step},
+                                {"loss", metrics.loss},
+                                {"grad_norm", metrics.grad_norm},
+                                {"lr", metrics.lr},
+                                {"ms", metrics.ms},
+                                {"tokens_per_s", metrics.tokens_per_s},
+                                {"mem_bytes", metrics.mem_bytes}};
+  if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
+  return object.dump();
+}
+
+StepMetrics parse_step_metrics(std::string_view text, std::string_view origin) {
+  const JsonSource source{.origin = origin, .what = "line of metrics"};
+  const nlohmann::json document = parse_json(text, source);
+  return metrics_of(JsonField(document, source));
+}
+
+MetricsFile::MetricsFile(std::string path)
+    : path_(std::move(path)),
+      file_(checked(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666),
+                    "cannot write " + path_)) {}
+
+void MetricsFile::append(const StepMetrics& metrics) {
+  write_all(file_, to_json(metrics) + "\n", path_);
+}
+
+std::vector<StepMetrics> read_metrics(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  std::vector<StepMetrics> steps;
+  for (const std::string_view line : split(text.substr(0, text.rfind('\n') + 1), '\n')) {
+    const auto origin = [&] { return concat(path, ", line ", steps.size() + 1); };
+    if (!line.empty()) steps.push_back(parse_step_metrics(line, origin()));
+  }
+  return steps;
+}
+
+}  // namespace tessera

@@ -1,0 +1,116 @@
+#include "tessera/run/report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "tessera/base/text.h"
+#include "tessera/config/fields.h"
+#include "tessera/draw/rank_grid.h"
+#include "tessera/draw/timeline_svg.h"
+#include "tessera/format/pipeline_record.h"
+#include "tessera/schedule/measure.h"
+#include "tessera/topology/layout.h"
+
+namespace tessera {
+namespace {
+
+using Value = std::function<double(const StepMetrics&)>;
+
+CurveSeries series_of(std::string name, std::span<const StepMetrics> steps, const Value& value) {
+  CurveSeries series{.name = std::move(name)};
+  for (const StepMetrics& step : steps) {
+    series.points.push_back({static_cast<double>(step.step), value(step)});
+  }
+  return series;
+}
+
+CurveSeries validation_of(std::span<const StepMetrics> steps) {
+  CurveSeries series{.name = "validation"};
+  for (const StepMetrics& step : steps) {
+    const auto x = static_cast<double>(step.step);
+    if (step.validation_loss) series.points.push_back({x, *step.validation_loss});
+  }
+  return series;
+}
+
+ReportChart chart(std::string title, std::string unit, std::span<const StepMetrics> steps,
+                  const Value& value) {
+  std::string name = title;
+  return {std::move(title), std::move(unit), {series_of(std::move(name), steps, value)}};
+}
+
+// One table a section, in the order of the fields.
+std::vector<ReportTable> tables_of(const TrainConfig& config) {
+  std::vector<ReportTable> tables;
+  for (const ConfigField& field : config_fields()) {
+    if (tables.empty() || tables.back().title != field.section) {
+      tables.push_back({.title = std::string(field.section)});
+    }
+    tables.back().facts.emplace_back(field.key, to_toml(value_of(field, config)));
+  }
+  return tables;
+}
+
+RankPanel panel_of(const Layout& layout, const std::string& axis, const std::string& what) {
+  RankPanel panel{.label = axis,
+                  .caption = concat(layout.num_groups({axis}), " groups of ",
+                                    layout.group_size({axis}), " ", what)};
+  for (const GlobalRank rank : layout.ranks()) {
+    panel.group_of.push_back(layout.group_index(rank, {axis}));
+  }
+  return panel;
+}
+
+ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
+  std::string svg = draw_svg(std::span(&timeline, 1), timeline.name(), timeline.shape_text());
+  return {std::move(title), std::move(words), std::move(svg)};
+}
+
+}  // namespace
+
+LossCurve loss_curve(std::span<const StepMetrics> steps) {
+  LossCurve curve{.series = {series_of("training", steps, &StepMetrics::loss)}};
+  CurveSeries validation = validation_of(steps);
+  if (!validation.points.empty()) curve.series.push_back(std::move(validation));
+  return curve;
+}
+
+std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
+  if (parallel.nproc == 1) return {};
+  const Layout layout = Layout::row_major({{"pp", parallel.pp}, {"dp", parallel.dp}});
+  RankGrid grid{.world = layout.size(), .ranks_per_node = std::min<int64_t>(layout.size(), 8)};
+  for (const auto& [axis, what] :
+       {std::pair("dp", "share the batch"), std::pair("pp", "share the model")}) {
+    if (layout.axis(axis).size() > 1) grid.panels.push_back(panel_of(layout, axis, what));
+  }
+  return {{.title = concat(layout.size(), " ranks"),
+           .words = "",
+           .svg = draw_svg(grid, concat("dp ", parallel.dp, " × pp ", parallel.pp), "")}};
+}
+
+std::vector<ReportPicture> pipeline_pictures(const std::string& run) {
+  if (!std::filesystem::is_directory(std::filesystem::path(run) / "pipeline")) return {};
+  const RecordedStep step = read_recorded_step(run, recorded_steps(run).back());
+  const Schedule& schedule = step.schedule;
+  const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
+  return {picture_of(Timeline(schedule, step.simulation), concat("Step ", step.step, " as it ran"),
+                     "Times in milliseconds."),
+          picture_of(Timeline(schedule, simulation), "The same step simulated",
+                     "With the median time of each stage's actions.")};
+}
+
+ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps) {
+  const auto mebibytes = [](const StepMetrics& step) {
+    return static_cast<double>(step.mem_bytes) / (1 << 20);
+  };
+  return {.charts = {{"Loss", "", loss_curve(steps).series},
+                     chart("Learning rate", "", steps, &StepMetrics::lr),
+                     chart("Gradient norm", "", steps, &StepMetrics::grad_norm),
+                     chart("Speed", "tokens/s", steps, &StepMetrics::tokens_per_s),
+                     chart("Time of a step", "ms", steps, &StepMetrics::ms),
+                     chart("Memory at most", "MiB", steps, mebibytes)},
+          .configuration = tables_of(config)};
+}
+
+}  // namespace tessera
