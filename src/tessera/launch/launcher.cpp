@@ -9,6 +9,7 @@
 #include <csignal>
 #include <iostream>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/link.h"
 #include "tessera/launch/node.h"
@@ -117,7 +118,7 @@ class Launcher {
 
 int explain_missing(const std::string& program, int error) {
   const bool found = error != ENOENT;
-  std::cerr << "tessera run: cannot start '" << program
+  std::cerr << "tessera run: cannot start '" << visible(program)
             << "': " << (found ? "it is no executable file" : "there is no such program") << "\n";
   return found ? kNotExecutable : kNotFound;
 }
