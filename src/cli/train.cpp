@@ -2,7 +2,6 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -26,13 +25,6 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  // A new folder is chosen once, here.
-  const auto names_folder = [](const std::string& word) {
-    return word.starts_with("--run.dir") || word.starts_with("--run-dir");
-  };
-  if (std::ranges::none_of(arguments, names_folder)) {
-    options.command.push_back("--run.dir=" + config.run.dir);
-  }
   options.foreground = GlobalRank{0};  // It draws the progress.
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);

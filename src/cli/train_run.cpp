@@ -60,9 +60,10 @@ void keep_freed_memory() {
 #endif
 }
 
-FormerRun former_run(const RunSection& run) {
-  if (run.overwrite) return FormerRun::kOverwrite;
-  return run.resume ? FormerRun::kResume : FormerRun::kRefuse;
+RunFolder open_folder(const RunSection& run) {
+  if (run.dir.empty()) return RunFolder::next_in("runs");
+  if (run.overwrite) return {run.dir, FormerRun::kOverwrite};
+  return {run.dir, run.resume ? FormerRun::kResume : FormerRun::kRefuse};
 }
 
 // A run that begins removes the former one: that must not be what it starts from.
@@ -195,10 +196,11 @@ void show_result(const TrainConfig& config, const Record& record) {
 
 }  // namespace
 
-int train_run(const TrainConfig& config, const std::string& command) {
+int train_run(TrainConfig config, const std::string& command) {
   std::optional<RunFolder> folder;  // The first rank's.
   if (read_launch_info(process_environment()).rank == 0) {
-    folder.emplace(config.run.dir, former_run(config.run));
+    folder.emplace(open_folder(config.run));
+    config.run.dir = folder->path();
     check_apart(config.model.path, config.run.dir);
   }
   keep_freed_memory();
@@ -211,7 +213,7 @@ int train_run(const TrainConfig& config, const std::string& command) {
     if (folder) write_report(config, record, *folder);
     throw;
   }
-  if (config.run.save) job.model.save(fs::path(config.run.dir) / RunFolder::kModel);
+  if (config.run.save) job.model.save(fs::path(job.run_dir) / RunFolder::kModel);
   if (job.world) job.world->close();  // Now all ranks have recorded what they did.
   if (folder) {
     write_report(config, record, *folder);

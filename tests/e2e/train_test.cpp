@@ -94,6 +94,13 @@ class Train : public testing::Test {
     for (const json& step : steps()) losses.push_back(step["loss"]);
     return losses;
   }
+  static std::vector<std::string> words_of(const std::string& arguments) {
+    std::vector<std::string> words{TESSERA_PROGRAM};
+    for (const std::string_view word : split(arguments, ' ')) {
+      if (!word.empty()) words.emplace_back(word);
+    }
+    return words;
+  }
   // Nothing is left of what was refused, and the message names what is wrong.
   void expect_refused(const std::string& arguments, int code, const std::string& words) const {
     const Finished result = tessera(arguments);
@@ -218,12 +225,7 @@ TEST_F(Train, ItsPrintedConfigGivesTheSameRun) {
 }
 
 TEST_F(Train, AnInterruptEndsItAfterItsStep) {
-  const std::string arguments = fixed("--train.steps=1000000 --run.save=true");
-  std::vector<std::string> words{TESSERA_PROGRAM};
-  for (const std::string_view word : split(arguments, ' ')) {
-    if (!word.empty()) words.emplace_back(word);
-  }
-  Background run(words);
+  Background run(words_of(fixed("--train.steps=1000000 --run.save=true")));
   run.await("step 1/");
   run.signal(SIGINT);
   const Finished result = run.finish();
@@ -394,6 +396,54 @@ TEST_F(Train, RefusesARunDirectoryWithContent) {
   EXPECT_EQ(tessera(fixed("--overwrite")).code, 0);
   EXPECT_EQ(text_of(run_ + "/notes.txt"), "mine");
   EXPECT_FALSE(fs::exists(run_ + "/model"));
+}
+
+TEST_F(Train, ARunThatIsGoingOnKeepsItsDirectory) {
+  Background run(words_of(fixed("--train.steps=1000000 --dp 2 --parallel.nproc=2")));
+  run.await("step 1/");
+  for (const char* flag : {"", "--overwrite", "--resume"}) {
+    const Finished other = tessera(fixed(flag));
+    EXPECT_EQ(other.code, 2) << other.err;
+    const std::string words =
+        concat("run directory ", run_, " belongs to a run that is still going on (process ");
+    EXPECT_NE(other.err.find(words), std::string::npos) << other.err;
+  }
+  EXPECT_TRUE(fs::exists(run_ + "/config.toml"));
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.finish().code, 128 + SIGTERM);
+  EXPECT_EQ(tessera(fixed("--overwrite --train.steps=1")).code, 0);
+  EXPECT_EQ(steps().size(), 1U);
+}
+
+TEST_F(Train, StartsWithoutARunDirectoryNeverCollide) {
+  const std::string start = concat(TESSERA_PROGRAM, " train --model ", kModels, "untied --data ",
+                                   tokens_, " --batch 2 --seq 8 --steps 2 --threads 1 --nproc ");
+  const Finished all = testkit::run(concat("cd ", folder_.path(), "; ", start, "1 & ", start,
+                                           "1 & ", start, "1 & ", start, "2 & wait"));
+  for (const char* number : {"1", "2", "3", "4"}) {
+    const std::string dir = concat("runs/", number);
+    EXPECT_NE(all.err.find(concat("into ", dir, "\n")), std::string::npos) << all.err;
+    const std::string metrics = text_of(folder_.path(dir + "/metrics.jsonl"));
+    EXPECT_EQ(std::ranges::count(metrics, '\n'), 2) << dir;
+    EXPECT_TRUE(fs::exists(folder_.path(dir + "/report.html"))) << dir;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path("runs/5")));
+}
+
+TEST_F(Train, WhatAKilledRunLeftIsCleanedByTheNext) {
+  Background run(words_of(fixed("--train.steps=1000000")));
+  run.await("step 1/");
+  run.signal(SIGKILL);
+  run.finish();
+  EXPECT_TRUE(fs::exists(run_ + "/run.lock"));
+  std::ofstream(run_ + "/metrics.jsonl", std::ios::app) << R"({"step":7,"lo)";
+  folder_.file("run/report.html.part123", "<html");
+  EXPECT_EQ(tessera(fixed()).code, 2);
+  ASSERT_EQ(tessera(fixed("--overwrite --train.steps=1")).code, 0);
+  std::vector<std::string> names;
+  for (const auto& [name, text] : content_of(run_)) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"config.toml", "metrics.jsonl", "report.html"}));
+  EXPECT_EQ(steps().size(), 1U);
 }
 
 TEST_F(Train, RefusesToOverwriteWhatIsNoRun) {

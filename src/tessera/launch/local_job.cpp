@@ -4,8 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera {
 namespace {

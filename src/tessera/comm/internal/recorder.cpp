@@ -12,9 +12,9 @@
 
 #include "tessera/base/descriptor.h"
 #include "tessera/base/error.h"
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/dump_signal.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera::comm::detail {
 namespace {
