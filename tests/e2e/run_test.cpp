@@ -389,6 +389,27 @@ TEST(Run, NobodyIsLeftWhereTheLauncherIsKilled) {
   EXPECT_TRUE(testkit::has_ended(guard));
 }
 
+TEST(Run, WhatAKilledLauncherLeftIsRemovedByTheNext) {
+  const TemporaryFolder folder;
+  const std::map<std::string, std::string> variables{{"TMPDIR", folder.path()}};
+  const auto num_folders = [&] {
+    return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
+  };
+  fs::create_directory(folder.path("tessera-run-output"));  // Somebody's own.
+  Background alive(words_of({}, "echo ready; exec sleep 1000"), variables);
+  alive.await("ready");
+  Background killed(words_of({}, "echo ready; exec sleep 1000"), variables);
+  killed.await("ready");
+  killed.signal(SIGKILL);
+  EXPECT_TRUE(killed.leaves_nobody());
+  EXPECT_EQ(num_folders(), 3);
+  EXPECT_EQ(run({}, "true", variables).code, 0);
+  EXPECT_EQ(num_folders(), 2);
+  alive.signal(SIGTERM);
+  EXPECT_EQ(alive.finish().code, 128 + SIGTERM);
+  EXPECT_EQ(num_folders(), 1);
+}
+
 TEST(Run, DirectChildrenDieEvenWithoutTheGuard) {
   Background launcher(words_of({"--nproc", "3"}, "echo ready; exec sleep 1000"));
   launcher.await("ready", 3);

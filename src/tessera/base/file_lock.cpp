@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-bool try_lock(const Descriptor& file, const std::string& path) {
+bool lock_file(const Descriptor& file, const std::string& path) {
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR) throw_system_error("cannot lock " + path);

@@ -10,7 +10,7 @@ namespace tessera TSR_API {
 /// Locks the file or folder that is open, for as long as its descriptor lives: the system lets go
 /// of it however the process ends. Never waits: false where another descriptor has locked it.
 /// DataError where the file system has no locks.
-bool try_lock(const Descriptor& file, const std::string& path);
+bool lock_file(const Descriptor& file, const std::string& path);
 
 /// Whether the path leads to what is open: nobody has removed or replaced it meanwhile.
 bool is_at(const Descriptor& file, const std::string& path);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 
 #include "tessera/base/machine.h"
@@ -16,15 +15,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kFarewell{3};  // For the coordinator to answer an interrupted node.
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() : path_(fs::temp_directory_path() / "tessera-run-XXXXXX") {
-  if (mkdtemp(path_.data()) == nullptr) throw_system_error(concat("cannot make ", path_));
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 Node::Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
            Screen& screen, Send send)

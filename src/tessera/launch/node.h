@@ -7,21 +7,9 @@
 
 #include "tessera/base/export.h"
 #include "tessera/launch/local_job.h"
+#include "tessera/launch/temporary_folder.h"
 
 namespace tessera TSR_API {
-
-/// A folder that goes with its owner.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// This node's part in the job: does what the coordinator says, tells it what happens, and explains
 /// it to people.

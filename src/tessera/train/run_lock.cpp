@@ -61,7 +61,7 @@ void RunLock::take() {
   Descriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.is_open() && errno == ENOENT) return;
   if (!file.is_open()) throw_system_error("cannot write " + path_);
-  TSR_CHECK(try_lock(file, path_), "run directory ", folder_.string(),
+  TSR_CHECK(lock_file(file, path_), "run directory ", folder_.string(),
             " belongs to a run that is still going on", owner_of(file),
             "; wait for its end or stop it, or choose another run directory");
   if (is_at(file, path_)) file_ = std::move(file);
