@@ -351,6 +351,23 @@ TEST(Run, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(launcher.leaves_nobody());
 }
 
+TEST(Run, Sigusr1GoesToThoseWhoHandleItAndEndsNobody) {
+  Background launcher(words_of({"--nproc", "3"},
+                               R"(case $RANK in
+         0) trap 'echo dumped' USR1; echo ready; while :; do sleep 0.02; done;;
+         1) bash -c 'trap "echo dumped" USR1; echo ready; while :; do sleep 0.02; done'; exit 9;;
+         2) echo ready; exec sleep 1000;; esac)"));
+  launcher.await("ready", 3);
+  launcher.signal(SIGUSR1);
+  launcher.await("dumped", 2);
+  launcher.await("tessera run: rank 2 does not handle SIGUSR1 and would end: not passed on\n");
+  launcher.signal(SIGUSR1);
+  launcher.await("dumped", 4);
+  launcher.signal(SIGTERM);
+  EXPECT_EQ(launcher.finish().code, 128 + SIGTERM);
+  EXPECT_TRUE(launcher.leaves_nobody());
+}
+
 // The pid of the launcher's guard, once it has its name; 0 where there is none.
 pid_t find_guard(pid_t launcher) {
   for (const auto& entry : fs::directory_iterator("/proc")) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tessera/base/text.h"
 #include "tessera/launch/socket.h"
@@ -64,6 +65,14 @@ const json& peer() {
 std::string device_flag() {
   const char* const device = std::getenv("TESSERA_TEST_DEVICE");
   return device == nullptr ? "" : concat(" --device ", device);
+}
+
+bool appears(const fs::path& path) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(path) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  return fs::exists(path);
 }
 
 class Train : public testing::Test {
@@ -224,17 +233,75 @@ TEST_F(Train, ItsPrintedConfigGivesTheSameRun) {
   EXPECT_EQ(text_of(run_ + "/config.toml"), printed.out);
 }
 
-TEST_F(Train, AnInterruptEndsItAfterItsStep) {
-  Background run(words_of(fixed("--train.steps=1000000 --run.save=true")));
-  run.await("step 1/");
-  run.signal(SIGINT);
-  const Finished result = run.finish();
-  EXPECT_EQ(result.code, 128 + SIGINT) << result.err;
-  EXPECT_FALSE(steps().empty());
-  EXPECT_LT(steps().size(), 1000000U);
+TEST_F(Train, ASignalEndsItAfterItsStep) {
+  for (const char* ranks : {"", "--dp 2 --parallel.nproc=2"}) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      SCOPED_TRACE(concat("signal ", number, " ", ranks));
+      fs::remove_all(run_);
+      Background run(words_of(fixed(concat("--train.steps=1000000 --run.save=true ", ranks))));
+      run.await("step 1/");
+      run.signal(number);
+      const Finished result = run.finish();
+      EXPECT_EQ(result.code, 128 + number) << result.err;
+      EXPECT_FALSE(steps().empty());
+      EXPECT_LT(steps().size(), 1000000U);
+      EXPECT_TRUE(fs::exists(run_ + "/report.html"));
+      EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
+      EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+    }
+  }
+}
+
+TEST_F(Train, Sigusr1WritesTheLastOperationsAndTrainsOn) {
+  for (const size_t ranks : {1U, 2U}) {
+    SCOPED_TRACE(ranks);
+    const std::string dumps = folder_.path(concat("dumps", ranks));
+    Background run(words_of(fixed(concat("--train.steps=1000000 --overwrite --dp ", ranks,
+                                         " --parallel.nproc=", ranks))),
+                   {{"TESSERA_TRACE_DIR", dumps}});
+    run.await("step 1/");
+    run.signal(SIGUSR1);  // To the launcher, or to the only rank.
+    run.await("SIGUSR1: the last operations are in " + dumps, ranks);
+    run.signal(SIGINT);
+    EXPECT_EQ(run.finish().code, 128 + SIGINT);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const json dump = json::parse(text_of(concat(dumps, "/rank_", rank, ".json")));
+      EXPECT_EQ(dump["reason"], "SIGUSR1");
+      EXPECT_EQ(dump["entries"].empty(), ranks == 1);
+    }
+  }
+}
+
+TEST_F(Train, Sigusr1DoesNotEndARankThatWaitsForTheOthers) {
+  Background first(
+      words_of(fixed("--dp 2 --parallel.nproc=2")),
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}});
+  ASSERT_TRUE(appears(run_ + "/run.lock"));  // It has begun.
+  first.signal(SIGUSR1);
+  first.await("SIGUSR1: there is nothing to write: this rank has not met the others yet\n");
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.finish().code, 128 + SIGTERM);
+}
+
+TEST_F(Train, AReaderThatIsGoneDoesNotEndIt) {
+  const Finished result =
+      testkit::run(concat("bash -c '", TESSERA_PROGRAM, fixed("--run.save=true"),
+                          " 2>&1 | head -n 1; exit ${PIPESTATUS[0]}'"));
+  EXPECT_EQ(result.code, 1) << result.err;  // What it found could not be shown.
+  EXPECT_EQ(steps().size(), 20U);
   EXPECT_TRUE(fs::exists(run_ + "/report.html"));
   EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
-  EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+}
+
+TEST_F(Train, AFileThatMayNotGrowIsNamed) {
+  const Finished result =
+      testkit::run(concat("ulimit -f 32; ", TESSERA_PROGRAM, fixed("--train.steps=1000")));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("cannot write " + run_ + "/metrics.jsonl: File too large"),
+            std::string::npos)
+      << result.err;
+  const std::string metrics = text_of(run_ + "/metrics.jsonl");
+  EXPECT_EQ(json::parse(metrics.substr(0, metrics.find('\n')))["step"], 0);
 }
 
 // --- A rank ---
@@ -483,6 +550,14 @@ TEST_F(SmallDisk, ThatIsFullEndsTheRunAndKeepsWhatWasWritten) {
             std::string::npos)
       << result.err;
   EXPECT_EQ(json::parse(result.out.substr(0, result.out.find('\n')))["step"], 0);
+}
+
+TEST_F(SmallDisk, TakesTheReportEvenWhereTheWeightsDoNotFit) {
+  const Finished result = on_disk("size=96k", concat(TESSERA_PROGRAM, fixed("--run.save=true"),
+                                                     "; code=$?; ls ", run_, "; exit $code"));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("cannot write " + run_ + "/model/"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("report.html"), std::string::npos) << result.out;
 }
 
 TEST_F(SmallDisk, ThatIsReadOnlyIsNamed) {

@@ -27,7 +27,7 @@ class Signals {
     signal(SIGPIPE, SIG_IGN);
     sigset_t wanted;
     sigemptyset(&wanted);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
       struct sigaction action {};
       sigaction(number, nullptr, &action);
       if (number == SIGCHLD || action.sa_handler != SIG_IGN) sigaddset(&wanted, number);
@@ -99,7 +99,13 @@ class Launcher {
   }
 
   void on_signal() {
-    for (const int number : signals_.take()) node_.interrupt(number, Clock::now());
+    for (const int number : signals_.take()) {
+      if (number == SIGUSR1) {
+        node_.pass_on(number);
+      } else {
+        node_.interrupt(number, Clock::now());
+      }
+    }
   }
 
   Clock::time_point deadline() const {

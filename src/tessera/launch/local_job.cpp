@@ -124,6 +124,14 @@ void LocalJob::stop(int signal, Clock::time_point now) {
   deadline_ = now;
 }
 
+RankGroup LocalJob::pass_on(int signal) {
+  RankGroup deaf;
+  for (const auto& rank : ranks_) {
+    if (!rank->has_ended() && !rank->pass_on(signal)) deaf.push_back(rank->rank());
+  }
+  return deaf;
+}
+
 void LocalJob::kill_now(Clock::time_point now) {
   if (std::exchange(killed_, true)) return;
   stopping_ = true;

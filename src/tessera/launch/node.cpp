@@ -6,6 +6,7 @@
 
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
+#include "tessera/draw/rank_text.h"
 
 namespace tessera {
 namespace {
@@ -99,6 +100,14 @@ void Node::interrupt(int signal, Clock::time_point now) {
   if (job_) job_->stop(signal, now);
   leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : options_.grace);
   send_(FailedMessage{start_.round, *interrupted_});
+}
+
+void Node::pass_on(int signal) {
+  const RankGroup deaf = job_ ? job_->pass_on(signal) : RankGroup{};
+  if (deaf.empty()) return;
+  const bool one = deaf.size() == 1;
+  screen_.say(concat(one ? "rank " : "ranks ", short_list(deaf), one ? " does" : " do",
+                     " not handle ", signal_name(signal), " and would end: not passed on"));
 }
 
 void Node::show(const Failure& failure, const Verdict& verdict) {

@@ -25,6 +25,8 @@ class Node {
   Clock::time_point deadline() const;
   /// A signal to this launcher: the job ends; the second time, at once.
   void interrupt(int signal, Clock::time_point now);
+  /// A signal to this launcher that ends nobody, for the ranks that handle it.
+  void pass_on(int signal);
   /// What the launcher ends with, once the job is over.
   std::optional<int> exit_code() const { return exit_code_; }
   bool is_interrupted() const { return interrupted_.has_value(); }
