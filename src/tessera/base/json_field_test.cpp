@@ -71,7 +71,7 @@ TEST(JsonField, KeysAreChecked) {
 TEST(JsonField, TextsAreParsedWithCare) {
   EXPECT_EQ(parse_json("[1]", kFile), nlohmann::json::array({1}));
   EXPECT_EQ(message_of<DataError>([] { (void)parse_json("{", kFile); }),
-            "f.json: broken JSON near byte 0; was the file cut off, or is it no dump?");
+            "f.json: broken JSON near byte 0; was it cut off, or is it no dump?");
   EXPECT_EQ(message_of<DataError>([] { (void)parse_json(R"({"a": 1, "a": 2})", kFile); }),
             "f.json: \"a\" stands twice near byte 11");
   EXPECT_EQ(message_of<CommError>([] { (void)parse_json(std::string(100'000, '['), kPeer); }),

@@ -88,7 +88,7 @@ TEST(Safetensors, WhatIsRefusedNamesTheOffset) {
             std::string::npos);
   EXPECT_EQ(refusal(" {}", 0), "f: the header at offset 8 does not begin with '{'");
   EXPECT_EQ(refusal("{\"a\":", 0),
-            "f: broken JSON near byte 12; was the file cut off, or is it no safetensors header?");
+            "f: broken JSON near byte 12; was it cut off, or is it no safetensors header?");
   EXPECT_EQ(refusal("{\"a\":x}", 0).find("f: broken JSON near byte 13;"), 0U);
   EXPECT_EQ(refusal("{\"a\":1e999}", 0).find("f: broken JSON near byte 18;"), 0U);
 }

@@ -2,135 +2,106 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tessera/base/error.h"
-#include "tessera/base/text.h"
+#include "tessera/base/json_field.h"
 
 namespace tessera {
 namespace {
+
+using Json = nlohmann::ordered_json;  // As the fields are described.
 
 constexpr int64_t kLargest = 1'000'000'000;  // Of any number on the wire.
 constexpr size_t kLongestText = 2000;        // Of a value, before its bytes are escaped.
 constexpr size_t kMostTailLines = 10;
 constexpr size_t kLongestTailLine = 240;
 
-bool is_plain(char byte) {
-  return std::isalnum(static_cast<unsigned char>(byte)) != 0 ||
-         std::string_view("-._:/,+@").find(byte) != std::string_view::npos;
+// The first bytes of a text, without a part of a character at their end.
+std::string first_bytes(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  const auto continues = [&](size_t at) {
+    return (static_cast<unsigned char>(text[at]) >> 6U) == 2U;
+  };
+  size_t end = most;
+  while (end > most - 3 && continues(end)) --end;
+  return text.substr(0, end);
 }
 
-std::string escape(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string escaped;
-  for (const char byte : text) {
-    const auto value = static_cast<unsigned char>(byte);
-    if (is_plain(byte)) {
-      escaped += byte;
-    } else {
-      escaped += {'%', kDigits[value >> 4U], kDigits[value & 15U]};
-    }
+std::vector<std::string> last_lines(const std::vector<std::string>& lines) {
+  std::vector<std::string> last;
+  const size_t count = std::min(lines.size(), kMostTailLines);
+  for (size_t i = lines.size() - count; i < lines.size(); ++i) {
+    last.push_back(first_bytes(lines[i], kLongestTailLine));
   }
-  return escaped;
+  return last;
 }
 
-int hex_digit(char digit) {
-  if (digit >= '0' && digit <= '9') return digit - '0';
-  if (digit >= 'A' && digit <= 'F') return digit - 'A' + 10;
-  throw CommError("a value has a '%' without two hexadecimal digits");
-}
+// A message and its parts are described once, by fields(archive, part); Writer and Reader are the
+// archives. `Of` is the part's type, const for the Writer.
+template <class Archive, class Of>
+void fields(Archive& archive, Of& part);
 
-std::string unescape(std::string_view text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      if (i + 2 >= text.size()) throw CommError("a value ends inside of '%XX'");
-      plain += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      if (!is_plain(text[i])) throw CommError("a value has a byte that must be escaped");
-      plain += text[i];
-    }
-  }
-  if (plain.size() > kLongestText) throw CommError("a value is too long");
-  return plain;
-}
-
-// A message type is described once, by fields(archive, message); Writer and Reader are the
-// archives.
 class Writer {
  public:
-  void number(const char* key, const int64_t& value, int64_t, int64_t) {
-    add(key, std::to_string(value));
-  }
-  void flag(const char* key, const bool& value) { add(key, value ? "1" : "0"); }
+  void number(const char* key, const int64_t& value, int64_t, int64_t) { object_[key] = value; }
+  void flag(const char* key, const bool& value) { object_[key] = value; }
   void text(const char* key, const std::string& value) {
-    add(key, escape(std::string_view(value).substr(0, kLongestText)));
+    object_[key] = first_bytes(value, kLongestText);
   }
-  std::string take() { return std::move(line_); }
+  void lines(const char* key, const std::vector<std::string>& values) {
+    object_[key] = last_lines(values);
+  }
+  template <class Part>
+  void part(const char* key, const Part& value) {
+    Writer writer;
+    fields(writer, value);
+    object_[key] = writer.take();
+  }
+  template <class Part>
+  void part(const char* key, const std::optional<Part>& value) {
+    if (value) part(key, *value);
+  }
+  Json take() { return std::move(object_); }
 
  private:
-  void add(const char* key, const std::string& value) { line_ += concat(" ", key, "=", value); }
-  std::string line_;
+  Json object_ = Json::object();
 };
 
 class Reader {
  public:
-  explicit Reader(std::map<std::string, std::string, std::less<>> fields)
-      : fields_(std::move(fields)) {}
+  explicit Reader(const JsonField& object) : object_(object) {}
 
   void number(const char* key, int64_t& value, int64_t lowest, int64_t highest) {
-    const auto parsed = to_integer(take(key));
-    if (!parsed || *parsed < lowest || *parsed > highest) {
-      throw CommError(concat("the field '", key, "' is no number from ", lowest, " to ", highest));
-    }
-    value = *parsed;
+    value = take(key).integer(lowest, highest);
   }
-  void flag(const char* key, bool& value) {
-    int64_t number_value = 0;
-    number(key, number_value, 0, 1);
-    value = number_value == 1;
+  void flag(const char* key, bool& value) { value = take(key).boolean(); }
+  void text(const char* key, std::string& value) { value = take(key).raw_text(); }
+  void lines(const char* key, std::vector<std::string>& values) {
+    values = take(key).list([](const JsonField& line) { return line.raw_text(); });
   }
-  void text(const char* key, std::string& value) { value = unescape(take(key)); }
-  bool has(const char* key) const { return fields_.contains(key); }
-  void finish() const {
-    if (!fields_.empty()) throw CommError("a field is unknown here");
+  template <class Part>
+  void part(const char* key, Part& value) {
+    const JsonField field = take(key);
+    Reader reader(field);
+    fields(reader, value);
+    reader.finish();
   }
+  template <class Part>
+  void part(const char* key, std::optional<Part>& value) {
+    if (object_.has(key)) part(key, value.emplace());
+  }
+  void finish() const { object_.check_keys(known_); }
 
  private:
-  std::string take(const char* key) {
-    const auto found = fields_.find(key);
-    if (found == fields_.end()) throw CommError(concat("the field '", key, "' is missing"));
-    std::string value = std::move(found->second);
-    fields_.erase(found);
-    return value;
+  JsonField take(const char* key) {
+    known_.emplace_back(key);
+    return object_.at(key);
   }
-  std::map<std::string, std::string, std::less<>> fields_;
+  const JsonField& object_;
+  std::vector<std::string> known_;
 };
-
-// The tail travels as one text, a line each.
-std::string joined_tail(const Failure& failure) {
-  std::string text;
-  const size_t count = std::min(failure.tail.size(), kMostTailLines);
-  for (size_t i = failure.tail.size() - count; i < failure.tail.size(); ++i) {
-    if (text.size() + kLongestTailLine >= kLongestText) break;
-    text += concat(text.empty() ? "" : "\n", failure.tail[i].substr(0, kLongestTailLine));
-  }
-  return text;
-}
-
-void tail_field(Writer& writer, const Failure& failure) {
-  writer.text("tail", joined_tail(failure));
-}
-
-void tail_field(Reader& reader, Failure& failure) {
-  std::string text;
-  reader.text("tail", text);
-  failure.tail.clear();
-  if (text.empty()) return;
-  for (const std::string_view line : split(text, '\n')) failure.tail.emplace_back(line);
-}
 
 void kind_field(Writer& writer, const Failure& failure) {
   writer.number("kind", static_cast<int64_t>(failure.kind), 0, 0);
@@ -152,7 +123,7 @@ void failure_fields(Archive& archive, Of& failure) {
   archive.number("signal", failure.signal, 0, 64);
   archive.text("message", failure.message);
   archive.text("stream", failure.tail_name);
-  tail_field(archive, failure);
+  archive.lines("tail", failure.tail);
 }
 
 template <class Archive, class Of>
@@ -162,11 +133,14 @@ void verdict_fields(Archive& archive, Of& verdict) {
   archive.flag("healthy", verdict.healthy);
 }
 
-// `Of` is a message type, const for the Writer.
 template <class Archive, class Of>
 void fields(Archive& archive, Of& message) {
   using Type = std::remove_const_t<Of>;
-  if constexpr (std::is_same_v<Type, JoinMessage>) {
+  if constexpr (std::is_same_v<Type, Failure>) {
+    failure_fields(archive, message);
+  } else if constexpr (std::is_same_v<Type, Verdict>) {
+    verdict_fields(archive, message);
+  } else if constexpr (std::is_same_v<Type, JoinMessage>) {
     archive.number("version", message.version, 0, kLargest);
     archive.text("id", message.id);
     archive.number("nnodes", message.nnodes, 1, kLargest);
@@ -186,27 +160,21 @@ void fields(Archive& archive, Of& message) {
     archive.text("secret", message.secret);
   } else if constexpr (std::is_same_v<Type, FailedMessage>) {
     archive.number("round", message.round, 0, kLargest);
-    failure_fields(archive, message.failure);
+    archive.part("failure", message.failure);
   } else if constexpr (std::is_same_v<Type, StopMessage>) {
     archive.number("round", message.round, 0, kLargest);
-    failure_fields(archive, message.failure);
-    verdict_fields(archive, message.verdict);
+    archive.part("failure", message.failure);
+    archive.part("verdict", message.verdict);
   } else if constexpr (std::is_same_v<Type, HealthyMessage> || std::is_same_v<Type, DoneMessage> ||
                        std::is_same_v<Type, StoppedMessage>) {
     archive.number("round", message.round, 0, kLargest);
-  }  // welcome and ping have none, end has those of a failure or none.
-}
-
-void end_fields(Writer& writer, const EndMessage& message) {
-  if (message.failure) failure_fields(writer, *message.failure);
-}
-
-void end_fields(Reader& reader, EndMessage& message) {
-  if (reader.has("kind")) failure_fields(reader, message.failure.emplace());
+  } else if constexpr (std::is_same_v<Type, EndMessage>) {
+    archive.part("failure", message.failure);
+  }  // welcome and ping have none.
 }
 
 // In the order of the variant.
-constexpr std::array<std::string_view, std::variant_size_v<Message>> kWords{
+constexpr std::array<std::string_view, std::variant_size_v<Message>> kTypes{
     "join", "welcome", "refuse",  "start", "healthy", "failed",
     "done", "stop",    "stopped", "end",   "ping"};
 
@@ -216,36 +184,32 @@ Message empty_message(size_t index) {
     if (index == I) return Message(std::in_place_index<I>);
     return empty_message<I + 1>(index);
   }
-  throw CommError("the first word is unknown");
-}
-
-std::pair<std::string, std::string> field_of(std::string_view piece) {
-  const size_t equals = piece.find('=');
-  if (equals == std::string_view::npos || equals == 0) throw CommError("a field is not key=value");
-  return {std::string(piece.substr(0, equals)), std::string(piece.substr(equals + 1))};
+  throw CommError("the type of a message is unknown");
 }
 
 }  // namespace
 
 std::string encode(const Message& message) {
+  Json object{{"type", kTypes[message.index()]}};
   Writer writer;
   std::visit([&](const auto& one) { fields(writer, one); }, message);
-  if (const auto* end = std::get_if<EndMessage>(&message)) end_fields(writer, *end);
-  return concat(kWords[message.index()], writer.take(), "\n");
+  object.update(writer.take());
+  // In ASCII; a byte that is no UTF-8 becomes the sign for such.
+  return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 Message decode(std::string_view line) {
+  const JsonSource source{
+      .origin = "", .what = "message", .deepest = 3, .author = JsonAuthor::kPeer};
   if (line.size() >= kLongestMessage) throw CommError("a line is too long");
-  const auto pieces = split(line, ' ');
-  const auto word = std::ranges::find(kWords, pieces.front());
-  Message message = empty_message(static_cast<size_t>(word - kWords.begin()));
-  std::map<std::string, std::string, std::less<>> found;
-  for (size_t i = 1; i < pieces.size(); ++i) {
-    if (!found.insert(field_of(pieces[i])).second) throw CommError("a field comes twice");
-  }
-  Reader reader(std::move(found));
+  const nlohmann::json document = parse_json(line, source);
+  const JsonField root(document, source);
+  std::string type;
+  Reader reader(root);
+  reader.text("type", type);
+  const auto known = std::ranges::find(kTypes, type);
+  Message message = empty_message(static_cast<size_t>(known - kTypes.begin()));
   std::visit([&](auto& one) { fields(reader, one); }, message);
-  if (auto* end = std::get_if<EndMessage>(&message)) end_fields(reader, *end);
   reader.finish();
   return message;
 }

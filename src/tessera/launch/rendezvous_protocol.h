@@ -11,25 +11,24 @@
 
 namespace tessera TSR_API {
 
-/// What launchers of several nodes tell each other, version 2.
+/// What launchers of several nodes tell each other, version 3.
 ///
-/// A TCP connection from each member to node 0's launcher, the coordinator. A message is one line
-/// of printable ASCII, at most kLongestMessage bytes with its '\n': a word, then `key=value`
-/// fields, all separated by one space. Bytes of a value other than letters, digits and "-._:/,+@"
-/// are written %XX. A line that is anything else, an unknown word or key, a missing or repeated
-/// field, or a number out of range ends the connection.
+/// A TCP connection from each member to node 0's launcher, the coordinator. A message is one line:
+/// a JSON object in ASCII, at most kLongestMessage bytes with its '\n', whose "type" is one of the
+/// words below. A line that is anything else, an unknown type or key, a missing or repeated field,
+/// or a number out of range ends the connection.
 ///
 ///   member to coordinator            coordinator to member
 ///   join     first, and once         welcome  admitted; wait
-///   healthy  all its ranks have met  refuse   not admitted; later=1: try again
+///   healthy  all its ranks have met  refuse   not admitted; later: try again
 ///   failed   its first failure       start    a round: number the ranks and start them
 ///   done     all its ranks ended 0   stop     a failure somewhere: stop the ranks
 ///   stopped  none of its ranks runs  end      the job is over: leave with this code
 ///   ping     every second            ping     every second
 ///
 /// Rounds count from 0. What is said about another round than the present one is ignored.
-inline constexpr int64_t kProtocolVersion = 2;
-inline constexpr size_t kLongestMessage = size_t{32} << 10;
+inline constexpr int64_t kProtocolVersion = 3;
+inline constexpr size_t kLongestMessage = size_t{64} << 10;
 
 struct JoinMessage {
   int64_t version = kProtocolVersion;
@@ -103,7 +102,8 @@ using Message =
     std::variant<JoinMessage, WelcomeMessage, RefuseMessage, StartMessage, HealthyMessage,
                  FailedMessage, DoneMessage, StopMessage, StoppedMessage, EndMessage, PingMessage>;
 
-/// One line with its '\n'. Texts that would make it too long are cut.
+/// One line with its '\n'. Texts that would make it too long are cut; bytes that are no UTF-8 are
+/// replaced by U+FFFD.
 std::string encode(const Message& message);
 /// A line without its '\n'; CommError for anything that encode does not write.
 Message decode(std::string_view line);

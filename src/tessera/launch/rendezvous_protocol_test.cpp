@@ -55,15 +55,33 @@ TEST(RendezvousProtocol, EveryMessageComesBack) {
 
 TEST(RendezvousProtocol, IsReadable) {
   EXPECT_EQ(encode(JoinMessage{.id = "job 7", .nnodes = 2, .nproc = 8, .host = "gpu07"}),
-            "join version=2 id=job%207 nnodes=2 nproc=8 node=-1 host=gpu07\n");
-  EXPECT_EQ(encode(PingMessage{}), "ping\n");
+            R"({"type":"join","version":3,"id":"job 7","nnodes":2,"nproc":8,"node":-1,)"
+            R"("host":"gpu07"})"
+            "\n");
+  EXPECT_EQ(encode(PingMessage{}), "{\"type\":\"ping\"}\n");
+}
+
+TEST(RendezvousProtocol, IsPrintableAscii) {
+  const std::string line = encode(RefuseMessage{"a\x1b\xc3\xa4\xff", false});
+  EXPECT_EQ(line, R"({"type":"refuse","reason":"a\u001b\u00e4\ufffd","later":false})"
+                  "\n");
+  EXPECT_EQ(round_trip(RefuseMessage{"\xff", false}),
+            Message(RefuseMessage{"\xef\xbf\xbd", false}));
+}
+
+TEST(RendezvousProtocol, ATextIsCutBetweenCharacters) {
+  std::string text = "x";
+  while (text.size() < 3000) text += "\xc3\xa4";
+  EXPECT_EQ(round_trip(RefuseMessage{text, false}),
+            Message(RefuseMessage{text.substr(0, 1999), false}));
 }
 
 TEST(RendezvousProtocol, LongTextsAreCutToTheLimit) {
   Failure large = failure();
-  large.message = std::string(100'000, '\n');
-  large.host = std::string(100'000, ' ');
-  large.tail = std::vector<std::string>(1000, std::string(1000, '%'));
+  large.message = std::string(100'000, '\x01');
+  large.host = std::string(100'000, '\x7f');
+  large.tail_name = std::string(100'000, '\xff');
+  large.tail = std::vector<std::string>(1000, std::string(1000, '\x01'));
   const std::string line = encode(StopMessage{0, large, {}});
   EXPECT_LT(line.size(), kLongestMessage);
   EXPECT_NO_THROW(decode(std::string_view(line).substr(0, line.size() - 1)));
@@ -73,33 +91,39 @@ TEST(RendezvousProtocol, RefusesEverythingElse) {
   for (const char* line : {"",
                            " ",
                            "hello",
-                           "PING",
-                           "ping ",
-                           " ping",
-                           "ping  ",
-                           "ping x=1",
-                           "healthy",
-                           "healthy round",
-                           "healthy round=",
-                           "healthy round=-1",
-                           "healthy round=1 round=1",
-                           "healthy round=99999999999999999999",
-                           "healthy round=1 more=2",
-                           "healthy =1",
-                           "refuse reason=a b later=0",
-                           "refuse reason=%4 later=0",
-                           "refuse reason=%zz later=0",
-                           "refuse reason=%4a later=0",
-                           "refuse reason=\xff later=0",
-                           "refuse reason=x later=2",
-                           "start round=0",
-                           "end kind=9",
-                           "end kind=0",
-                           "ping\r"}) {
+                           "ping",
+                           "null",
+                           "3",
+                           "[]",
+                           "{}",
+                           R"("ping")",
+                           R"({"type": 1})",
+                           R"({"type": "PING"})",
+                           R"({"type": "ping", "x": 1})",
+                           R"({"type": "ping"} x)",
+                           R"({"type": "ping", "type": "ping"})",
+                           R"({"type": "ping")",
+                           R"({"type": "healthy"})",
+                           R"({"type": "healthy", "round": "1"})",
+                           R"({"type": "healthy", "round": 1.5})",
+                           R"({"type": "healthy", "round": -1})",
+                           R"({"type": "healthy", "round": null})",
+                           R"({"type": "healthy", "round": 1, "round": 1})",
+                           R"({"type": "healthy", "round": 99999999999999999999})",
+                           R"({"type": "healthy", "round": 1, "more": 2})",
+                           R"({"type": "refuse", "reason": "x", "later": 1})",
+                           R"({"type": "refuse", "reason": ["x"], "later": true})",
+                           "{\"type\": \"refuse\", \"reason\": \"\xff\", \"later\": true}",
+                           R"({"type": "start", "round": 0})",
+                           R"({"type": "end", "failure": 1})",
+                           R"({"type": "end", "failure": null})",
+                           R"({"type": "end", "failure": {"kind": 0}})",
+                           R"({"type": "end", "failure": {"kind": 9}})",
+                           R"({"type": "end", "failure": {"tail": [[[]]]}})"}) {
     EXPECT_THROW(decode(line), CommError) << line;
   }
-  EXPECT_THROW(decode("refuse later=0 reason=" + std::string(5000, 'x')), CommError);
-  EXPECT_THROW(decode(std::string(kLongestMessage, 'x')), CommError);
+  EXPECT_THROW(decode(std::string(kLongestMessage, ' ')), CommError);
+  EXPECT_THROW(decode(std::string(kLongestMessage - 1, '[')), CommError);
 }
 
 }  // namespace
