@@ -76,8 +76,8 @@ class Guard final : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception&) override {
-    source_.fail(concat("broken JSON", near(source_, passed_),
-                        "; was it cut off, or is it no ", source_.what, "?"));
+    source_.fail(concat("broken JSON", near(source_, passed_), "; was it cut off, or is it no ",
+                        source_.what, "?"));
   }
 
  private:
