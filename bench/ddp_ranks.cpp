@@ -37,18 +37,18 @@ struct Size {
 };
 constexpr Size kSizes[] = {{"small", 256, 32, 200}, {"large", 1024, 64, 30}};
 
-NamedParameters make_parameters(int64_t width) {
-  NamedParameters parameters;
+Parameters make_parameters(int64_t width) {
+  Parameters parameters;
   const double deviation = 1 / std::sqrt(static_cast<double>(width));
   for (int64_t i = 0; i < kLayers; ++i) {
     parameters.push_back({concat(i, ".weight"), at::randn({width, width}).mul(deviation)});
     parameters.push_back({concat(i, ".bias"), at::randn({width}).mul(deviation)});
   }
-  for (auto& [name, tensor] : parameters) tensor.requires_grad_();
+  for (Parameter& parameter : parameters) parameter.tensor.requires_grad_();
   return parameters;
 }
 
-at::Tensor loss_of(const NamedParameters& parameters, at::Tensor x) {
+at::Tensor loss_of(const Parameters& parameters, at::Tensor x) {
   for (size_t i = 0; i < parameters.size(); i += 2) {
     x = at::linear(x, parameters[i].tensor, parameters[i + 1].tensor).relu();
   }
@@ -56,13 +56,13 @@ at::Tensor loss_of(const NamedParameters& parameters, at::Tensor x) {
 }
 
 // Gradient descent with all parameters in one call, as the peer's optimizer does it.
-void update(const NamedParameters& parameters) {
+void update(const Parameters& parameters) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values;
   std::vector<at::Tensor> gradients;
-  for (const auto& [name, tensor] : parameters) {
-    values.push_back(tensor);
-    gradients.push_back(tensor.grad());
+  for (const Parameter& parameter : parameters) {
+    values.push_back(parameter.tensor);
+    gradients.push_back(parameter.tensor.grad());
   }
   at::_foreach_add_(values, gradients, -kRate);
   for (const at::Tensor& value : values) value.mutable_grad().reset();
@@ -79,7 +79,7 @@ struct Times {
 };
 
 Times time_steps(const World& world, const Size& size) {
-  const NamedParameters parameters = make_parameters(size.width);
+  const Parameters parameters = make_parameters(size.width);
   const Ddp ddp({parameters}, world.group());
   const at::Tensor x = at::randn({size.rows, size.width});
   std::vector<double> times;

@@ -14,9 +14,9 @@ cmake --preset release -B build/gpu -DTESSERA_TESTS=ON -DTESSERA_TORCH=ON -DTESS
 ninja -C build/gpu
 ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L 'unit|ranks|golden|gpu'
 # The suites whose tensors can lie on the GPU, which the ranks of a test share over Gloo, and the trainer's losses.
-programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|parallel_engine|pipeline_ranks'
+programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|pipeline_ranks'
 programs+='|pipeline_training|pipeline_failures|layer|optim|model)_test'
-suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* ParallelEngine PipelineRanks PipelineTraining PipelineFailures '
+suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
 suites+='DeferredLinear RmsNorm Rotary ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
 GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
   ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"

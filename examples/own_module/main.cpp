@@ -1,7 +1,8 @@
 // A module of one's own, written with LibTorch alone, trained by Tessera's loop to predict the next
-// byte of a text:
+// byte of a text; with data parallelism if there are several ranks:
 //
 //   own_module README.md
+//   tessera run --nproc 2 -- own_module README.md
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -10,10 +11,12 @@
 #include <iostream>
 
 #include "tessera/base/error.h"
-#include "tessera/data/batches.h"
+#include "tessera/layer/module_unit.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/optim/adamw.h"
-#include "tessera/train/single_engine.h"
+#include "tessera/plan/train_plan.h"
+#include "tessera/train/batch_source.h"
+#include "tessera/train/compose.h"
 #include "tessera/train/trainer.h"
 
 using namespace tessera;
@@ -31,33 +34,30 @@ struct Net : torch::nn::Module {
   }
 };
 
-NamedParameters parameters_of(const torch::nn::Module& module) {
-  NamedParameters parameters;
-  for (const auto& entry : module.named_parameters()) {
-    parameters.push_back({entry.key(), entry.value()});
-  }
-  return parameters;
-}
-
 void run(const std::string& path) {
-  Net net;
+  const auto net = std::make_shared<Net>();
   const auto [text, held_out] = TokenData({.paths = {path}}).split(0.2);
   const BatchOptions batch{.batch = 16, .seq = 64};
-  SingleEngine engine(parameters_of(net), [&](const at::Tensor& inputs, const at::Tensor& targets) {
-    return token_loss(net.forward(inputs), targets);
-  });
+
+  World world = World::connect();
+  const Plan plan = train_plan(world.size(), {.dp_replicate = world.size()});
+  Engine engine = compose(model_of({module_unit("net", net)}, token_loss), realize(plan, world),
+                          {.batch = batch.batch});
   AdamW optimizer(engine.parameters());
 
   const LearningRate rate{
       .kind = LearningRateKind::kCosine, .peak = 1e-2, .warmup = 10, .steps = 150};
-  const auto tell = [](const StepMetrics& metrics) {
-    if (metrics.step % 25 != 0) return;
+  const bool tells = world.rank() == GlobalRank{0};
+  const auto tell = [&](const StepMetrics& metrics) {
+    if (!tells || metrics.step % 25 != 0) return;
     std::cout << "step " << metrics.step << "  loss " << metrics.loss << "  gradient "
               << metrics.grad_norm << "\n";
   };
-  train({.steps = rate.steps, .learning_rate = rate, .clip = 1}, engine, Batches(text, batch),
-        optimizer, {.after_step = tell});
-  std::cout << "held out  loss " << mean_loss(engine, Batches(held_out, batch), 1) << "\n";
+  train({.steps = rate.steps, .learning_rate = rate, .clip = 1}, engine,
+        TokenBatches(Batches(text, batch)), optimizer, {.after_step = tell});
+  const double loss = mean_loss(engine, TokenBatches(Batches(held_out, batch)), 1);
+  if (tells) std::cout << "held out  loss " << loss << "\n";
+  world.close();
 }
 
 int main(int count, char** arguments) {

@@ -68,6 +68,31 @@ TEST(RanksDialects, NemoHasStrategiesAndTwoMeshesForExperts) {
             ranks_json("--dialect nemo --world 16 --dp-replicate-size 2 --tp-size 2"));
 }
 
+TEST(RanksDialects, TesseraTakesTheFlagsOfTheTrainer) {
+  const json answer = ranks_json(
+      "--dialect tessera --world 16 --dp 4 --dp-type hsdp --dp-replicate 2 --pp 2 --tp 2 --rank 5");
+  EXPECT_EQ(answer["dialect"], "tessera");
+  EXPECT_EQ(answer["dp-type"], "hsdp");
+  EXPECT_EQ(answer["sizes"],
+            json::parse(R"({"pp":2,"dp_replicate":2,"dp_shard":2,"cp":1,"tp":2})"));
+  EXPECT_EQ(answer["rank"]["groups"]["batch"], json::parse("[1,3,5,7]"));
+  EXPECT_EQ(answer["rank"]["groups"]["norm"], json::parse("[4,5,6,7,12,13,14,15]"));
+  for (const json& kind : answer["kinds"]) EXPECT_GT(kind["size"], 1) << kind["name"];
+}
+
+TEST(RanksDialects, AxesOfTheExpertsAreDrawnIfTheyDiffer) {
+  const std::string out =
+      ranks("--dialect tessera --world 32 --dp-type hsdp --dp-replicate 2 --tp 2 --ep 2 --etp 2")
+          .out;
+  EXPECT_NE(out.find("experts  pp 1 × expert_replicate 2 × expert_shard 4 × ep 2 × etp 2\n"),
+            std::string::npos)
+      << out;
+  EXPECT_NE(out.find("expert_shard: "), std::string::npos) << out;
+  EXPECT_NE(out.find(" ep: "), std::string::npos) << out;
+  EXPECT_EQ(out.find("expert_replicate: "), std::string::npos) << "as dp_replicate";
+  EXPECT_EQ(out.find(" etp: "), std::string::npos) << "as tp";
+}
+
 TEST(RanksDialects, MegatronsOptimizerInstancesCutDataParallelGroups) {
   const json answer = ranks_json("--world 16 --tp 2 --num-distributed-optimizer-instances 2");
   EXPECT_TRUE(
@@ -75,7 +100,7 @@ TEST(RanksDialects, MegatronsOptimizerInstancesCutDataParallelGroups) {
 }
 
 TEST(RanksDialects, EveryDialectHasAnExampleAHelpAndAPicture) {
-  for (const std::string dialect : {"megatron", "olmo", "nemo"}) {
+  for (const std::string dialect : {"megatron", "olmo", "nemo", "tessera"}) {
     const Finished finished = ranks("--dialect " + dialect);
     EXPECT_EQ(finished.code, 0) << finished.err;
     EXPECT_NE(finished.out.find("This is an example."), std::string::npos) << dialect;
@@ -97,6 +122,18 @@ TEST(RanksDialects, TranslatesWhatCanBeSaid) {
             std::string::npos)
       << finished.out;
   EXPECT_NE(finished.out.find("The same layout"), std::string::npos);
+}
+
+TEST(RanksDialects, TranslatesToTheTrainer) {
+  const Finished finished = ranks("--world 64 --tp 8 --pp 2 --to tessera");
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_NE(finished.out.find("to    --dialect tessera --world 64 --tp 8 --pp 2\n"),
+            std::string::npos)
+      << finished.out;
+  const Finished order = ranks("--world 8 --tp 2 --order dp-tp-cp-ep-pp --to tessera");
+  EXPECT_EQ(order.code, 1);
+  EXPECT_NE(order.out.find("dp is {0-3} in megatron, {0,2,4,6} in tessera"), std::string::npos)
+      << order.out;
 }
 
 TEST(RanksDialects, PrintedFlagsGiveTheSameGroups) {
@@ -147,7 +184,7 @@ struct Refusal {
 
 TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
   const std::vector<Refusal> refusals{
-      {"--dialect memo", "there is no dialect 'memo'; choose megatron, olmo, nemo"},
+      {"--dialect memo", "there is no dialect 'memo'; choose megatron, olmo, nemo, tessera"},
       {"--world 8 --to memo", "did you mean 'nemo'?"},
       {"--dialect olmo --world 8 --tp-size 2", "in olmo it is --tp"},
       {"--dialect nemo --world 8 --tp 2", "in nemo it is --tp-size"},
@@ -168,6 +205,14 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect nemo --world 8 --tp-size two", "--tp-size 'two' is not a whole number"},
       {"--dialect nemo --world 8 --dp 2", "--dp is no flag of nemo; there it is --dp-size"},
       {"--dialect olmo --world 8 --dp 2", "it is world / (tp·cp·pp)"},
+      {"--world 8 --dp 2", "it is world / (tp·cp·pp)"},
+      {"--dialect tessera --world 8 --dp 3", "the product of pp 1, dp 3, cp 1 and tp 1 is 3"},
+      {"--dialect tessera --world 8 --dp 0", "dp is 0; a degree is at least 1"},
+      {"--dialect tessera --world 8 --dp-type fspd", "did you mean 'fsdp'?"},
+      {"--dialect tessera --world 8 --dp-replicate 2", "which is for dp-type hsdp"},
+      {"--dialect tessera --world 8 --ep 3", "does not divide dp·cp·tp = 8"},
+      {"--dialect tessera --world 8 --num-replicas 2", "in tessera it is --dp-replicate"},
+      {"--dialect tessera --world 8 --tp-size 2", "in tessera it is --tp"},
       {"--world 8 --tp 2 --tensor-model-parallel-size 2", "is given twice; give it once"},
       {"--dialect olmo --tp 2", "--world is missing"},
       {"--world 8 --to olmo --svg x.svg", "--to prints flags, not ranks; leave --svg out"},

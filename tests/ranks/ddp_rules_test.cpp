@@ -100,7 +100,7 @@ TEST(DdpGradients, PassesOverPartsOfTheModelAddUp) {
 }
 
 struct Branches {
-  NamedParameters parameters;
+  Parameters parameters;
 
   Branches() {
     for (const char* name : {"common", "first", "others", "nobody"}) {
@@ -132,7 +132,7 @@ void use_branches(const World& world, int64_t bucket_bytes) {
           << model.parameters[i].name << " in step " << step << ": " << gradient;
     }
     RANK_EXPECT(!model.parameters[3].tensor.grad().defined()) << "nobody has a gradient";
-    for (const auto& [name, tensor] : model.parameters) tensor.mutable_grad().reset();
+    for (const Parameter& parameter : model.parameters) parameter.tensor.mutable_grad().reset();
   }
 }
 
@@ -205,7 +205,8 @@ TEST(DdpGradients, DeferredWeightGradientsAreReducedWhenAskedFor) {
       ddp.start_reduce();
       ddp.finish_reduce();
       RANK_EXPECT(gradient_difference(ours, whole) < kExact) << step;
-      for (const auto& [name, tensor] : ours.parameters) tensor.grad().zero_();  // Views remain.
+      for (const Parameter& parameter : ours.parameters)
+        parameter.tensor.grad().zero_();  // Views remain.
       whole.zero_grad();
     }
   });
@@ -303,8 +304,8 @@ TEST(DdpBuckets, GradientsAreViewsIntoThem) {
     for (uint64_t step = 0; step < 3; ++step) {
       ours.zero_grad();
       ours.loss(rows_of(world, step)).backward();
-      for (const auto& [name, tensor] : ours.parameters) {
-        storages.insert(tensor.grad().storage().data());
+      for (const Parameter& parameter : ours.parameters) {
+        storages.insert(parameter.tensor.grad().storage().data());
       }
     }
     RANK_EXPECT(ddp.buckets().size() == 1U && storages.size() == 1U) << storages.size();

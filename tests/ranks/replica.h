@@ -14,8 +14,8 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/world.h"
 #include "tessera/layer/linear.h"
-#include "tessera/layer/parameter.h"
 #include "tessera/parallel/ddp/ddp.h"
+#include "tessera/tensor/parameter.h"
 #include "tests/testkit/device.h"
 
 /// What the tests of data parallelism have in common.
@@ -58,15 +58,15 @@ struct Replica {
 
   std::vector<at::Tensor> tensors() const {
     std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : parameters) all.push_back(tensor);
+    for (const Parameter& parameter : parameters) all.push_back(parameter.tensor);
     return all;
   }
   void zero_grad() const {
-    for (const auto& [name, tensor] : parameters) tensor.mutable_grad().reset();
+    for (const Parameter& parameter : parameters) parameter.tensor.mutable_grad().reset();
   }
 
   static constexpr int64_t kWidth = 7;
-  NamedParameters parameters;
+  Parameters parameters;
 };
 
 /// Rows of a global batch, and those of one rank: equal shares, or each rank one more than the one

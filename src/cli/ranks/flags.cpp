@@ -32,7 +32,7 @@ void add_own_flags(CLI::App& app, const Dialect& dialect, FlagValues& values) {
 
 // Not in the help: people who know another dialect try them.
 void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
-  std::set<std::string> known;
+  std::set<std::string> known{"--dp"};  // See refuse_dp.
   for (const DialectFlag& flag : own.flags) known.insert({flag.name, flag.shorthand});
   for (const Dialect& dialect : dialects()) {
     for (DialectFlag flag : dialect.flags) {
@@ -48,6 +48,7 @@ void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
 // Not in the help either: people try it.
 void refuse_dp(CLI::App& app, const Dialect& dialect) {
   const auto flag = std::ranges::find(dialect.flags, "dp", &DialectFlag::meaning);
+  if (flag != dialect.flags.end() && flag->name == "--dp") return;
   const std::string message =
       flag == dialect.flags.end()
           ? "--dp is not given but follows: it is world / (tp·cp·pp)"
@@ -89,7 +90,7 @@ std::string dialect_of(const std::vector<std::string>& arguments) {
 
 void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
   const Dialect& dialect = find_dialect(flags.dialect);
-  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo or nemo (megatron)")
+  app.add_option("--dialect,--from", flags.dialect, "megatron, olmo, nemo or tessera (megatron)")
       ->type_name("NAME");
   add_integer(app, "--world", flags.world, "number of ranks");
   add_integer(app, "--gpus-per-node", flags.gpus_per_node, "ranks per node (8)");
@@ -106,7 +107,8 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
   add_page_flags(app, flags);
   app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
                     ".\nThe data-parallel size is the rest: world / (tp·cp·pp).\n",
-                    "`--dialect olmo --help` and `--dialect nemo --help` list those flags.\n"));
+                    "`--dialect NAME --help` lists the flags of that dialect; ",
+                    "those of tessera are those of `tessera train`.\n"));
 }
 
 std::optional<TrainingStep> RanksFlags::step() const {

@@ -89,6 +89,16 @@ void write_remarks(const RanksFlags& flags) {
             << "\n--svg FILE draws it, --html FILE explains it, --help lists all flags.\n";
 }
 
+// Whether the first layout has these groups, too. Groups of different experts are drawn anyway.
+bool repeats_first(const RanksView& view, const ShownLayout& shown, const std::string& axis) {
+  const ShownLayout& first = view.layout.layouts.front();
+  if (&shown == &first || axis == "ep") return false;
+  return std::ranges::any_of(first.axes, [&](const ShownLayout::ShownAxis& other) {
+    return std::ranges::equal(first.layout.axis(other.axis).extents(),
+                              shown.layout.axis(axis).extents());
+  });
+}
+
 }  // namespace
 
 std::vector<LabelledAxis> labelled_axes(const RanksView& view) {
@@ -107,10 +117,7 @@ std::vector<GroupSpec> kinds_to_draw(const RanksView& view) {
   std::vector<GroupSpec> chosen;
   const std::vector<LabelledAxis> axes = labelled_axes(view);
   for (const auto& [label, shown, axis] : axes) {
-    // The experts' groups are drawn where they are not the others' groups of the same axis.
-    const Layout& first = view.layout.layouts.front().layout;
-    const bool repeats = label != axis && first.axis(axis) == shown->layout.axis(axis);
-    if (shown->layout.axis(axis).size() == 1 || repeats) continue;
+    if (shown->layout.axis(axis).size() == 1 || repeats_first(view, *shown, axis)) continue;
     chosen.push_back({.name = label, .label = label, .groups = {shown->layout, {axis}}});
   }
   const auto& [label, shown, axis] = axes.front();

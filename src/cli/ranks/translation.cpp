@@ -34,7 +34,9 @@ void write_translation_text(const TranslationView& view, std::ostream& out) {
   out << "from  " << spoken(view.from.dialect, world, view.flags) << "\n";
   if (answer.flags) {
     out << "to    " << spoken(view.to.name, world, *answer.flags) << "\n\n"
-        << "The same layout: all dp, tp, cp, pp and ep groups have the same ranks.\n";
+        << "The same layout: all dp, tp, cp, pp"
+        << (view.from.has_experts() ? ", ep and etp" : " and ep")
+        << " groups have the same ranks.\n";
     return;
   }
   out << "to    cannot be expressed; nearest " << spoken(view.to.name, world, answer.nearest)

@@ -143,7 +143,7 @@ std::string ranks_text(const ParallelSection& parallel) {
 
 void announce(const TrainConfig& config, const TrainJob& job) {
   const int threads = at::get_num_threads();
-  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count),
+  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count()),
                       " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n",
                       config.train.steps, " steps of ", config.data.batch, " × ", config.data.seq,
                       " tokens on ", ranks_text(config.parallel), threads,
@@ -212,7 +212,7 @@ int train_run(const TrainConfig& config, const std::string& command) {
     throw;
   }
   if (config.run.save) job.model.save(fs::path(config.run.dir) / RunFolder::kModel);
-  if (job.world) job.world->close();  // Now all ranks have recorded what they did.
+  job.world.close();  // Now all ranks have recorded what they did.
   if (folder) {
     write_report(config, record, *folder);
     show_result(config, record);

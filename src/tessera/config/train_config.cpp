@@ -1,6 +1,6 @@
 #include "tessera/config/train_config.h"
 
-#include <utility>
+#include <array>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
@@ -31,7 +31,28 @@ void check_ranks(const ParallelSection& parallel) {
   TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
             ", tp=", parallel.tp, ", cp=", parallel.cp, ", pp=", parallel.pp, "), but --nproc is ",
             parallel.nproc, "; leave --nproc out, or give the axes that make it");
+  train_plan(parallel.nproc, dims_of(parallel));
 }
+
+/// What no strategy runs yet.
+struct NotYet {
+  const char* key;
+  std::string (*asked)(const ParallelSection&);  // The value; "" if it is not asked for.
+};
+
+template <auto Member>
+std::string if_above_one(const ParallelSection& parallel) {
+  return parallel.*Member > 1 ? std::to_string(parallel.*Member) : "";
+}
+
+constexpr std::array kNotYet{
+    NotYet{"tp", if_above_one<&ParallelSection::tp>},
+    NotYet{"cp", if_above_one<&ParallelSection::cp>},
+    NotYet{"ep", if_above_one<&ParallelSection::ep>},
+    NotYet{"etp", if_above_one<&ParallelSection::etp>},
+    NotYet{"dp_replicate", if_above_one<&ParallelSection::dp_replicate>},
+    NotYet{"dp_type", [](const ParallelSection& p) { return p.dp_type == "ddp" ? "" : p.dp_type; }},
+};
 
 void check_pipeline(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
@@ -56,6 +77,17 @@ bool is_meant(const ConfigField& field, const ModelSection& model) {
 
 }  // namespace
 
+ParallelDims dims_of(const ParallelSection& parallel) {
+  ParallelDims dims{.pp = parallel.pp,
+                    .cp = parallel.cp,
+                    .tp = parallel.tp,
+                    .ep = parallel.ep,
+                    .etp = parallel.etp};
+  set_data_parallel(
+      dims, {.dp = parallel.dp, .type = parallel.dp_type, .dp_replicate = parallel.dp_replicate});
+  return dims;
+}
+
 void check(const TrainConfig& config) {
   if (config.model.path.empty()) check(config.model.shape);
   check_data(config.data);
@@ -77,17 +109,10 @@ void check(const TrainConfig& config) {
 }
 
 void check_supported(const TrainConfig& config) {
-  const ParallelSection& parallel = config.parallel;
-  const std::initializer_list<std::pair<const char*, int64_t>> sizes{
-      {"tp", parallel.tp},
-      {"cp", parallel.cp},
-      {"ep", parallel.ep},
-      {"dp_replicate", parallel.dp_replicate}};
-  for (const auto& [name, size] : sizes) {
-    TSR_CHECK(size == 1, "parallel.", name, "=", size, " is not available yet; leave it out");
+  for (const auto& [key, asked] : kNotYet) {
+    const std::string value = asked(config.parallel);
+    TSR_CHECK(value.empty(), "parallel.", key, "=", value, " is not available yet; leave it out");
   }
-  TSR_CHECK(parallel.dp_type == "ddp", "parallel.dp_type=", parallel.dp_type,
-            " is not available yet; leave it out");
 }
 
 void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {

@@ -6,6 +6,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
+#include "tessera/plan/train_plan.h"
 
 /// What a training run is told. fields.h has the list of all keys, docs/configuration.md
 /// shows it. Texts that name one of several things are checked to be one of them.
@@ -44,8 +45,9 @@ struct OptimSection {
   double eps = 1e-8;
   double momentum = 0;  // For sgd alone.
   double weight_decay = 0.1;
-  double clip = 1;         // 0: none.
-  int64_t accumulate = 1;  // Slices of a batch, one after the other.
+  bool decay_norms = true;  // Weight decay of norms and biases, too.
+  double clip = 1;          // 0: none.
+  int64_t accumulate = 1;   // Slices of a batch, one after the other.
 
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };
@@ -79,6 +81,7 @@ struct ParallelSection {
   int64_t cp = 1;
   int64_t pp = 1;
   int64_t ep = 1;
+  int64_t etp = 1;
   std::string dp_type = "ddp";
   int64_t dp_replicate = 1;
   std::string schedule = "1f1b";
@@ -86,6 +89,9 @@ struct ParallelSection {
 
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
+
+/// The degrees that these words mean; ConfigError if they do not fit together.
+ParallelDims dims_of(const ParallelSection& parallel);
 
 struct TrainConfig {
   ModelSection model{};

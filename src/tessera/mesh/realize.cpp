@@ -163,6 +163,12 @@ const Group* RealizedPlan::find(std::string_view name) const& {
   return at == groups_.end() ? nullptr : &*at;
 }
 
+const Group& RealizedPlan::group(std::string_view name) const& {
+  if (const Group* const found = find(name)) return *found;
+  plan_.spec(name);  // Names the nearest if the plan has none.
+  throw ConfigError(concat("this rank is in no group ", name, " of the plan"));
+}
+
 RealizedPlan realize(const Plan& plan, const WorldHandle& world) {
   TSR_CHECK(plan.world() == world.size(), "a plan for ", plan.world(),
             " ranks cannot be realised in a world of ", world.size(),

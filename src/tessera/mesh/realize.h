@@ -25,6 +25,9 @@ class RealizedPlan {
   /// The group of this name; null where the plan has none or this rank is not in it.
   const Group* find(std::string_view name) const&;
   const Group* find(std::string_view name) && = delete;  // It would point into nothing.
+  /// The same; ConfigError if there is none.
+  const Group& group(std::string_view name) const&;
+  Group group(std::string_view name) && { return group(name); }
 
  private:
   Plan plan_;

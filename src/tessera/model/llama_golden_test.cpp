@@ -76,9 +76,10 @@ TEST_P(LlamaGolden, LossAndGradientsAreThoseOfTransformers) {
       token_loss(model.forward(answers_.tensor("tokens")), answers_.tensor("targets"));
   EXPECT_NEAR(loss.item<double>(), answers_.tensor("loss").item<double>(), 1e-5);
   loss.backward();
-  for (const auto& [name, tensor] : model.named_parameters()) {
-    const double expected = answers_.tensor("grad_norm." + name).item<double>();
-    EXPECT_NEAR(tensor.grad().norm().item<double>(), expected, 1e-5 * expected) << name;
+  for (const Parameter& parameter : model.named_parameters()) {
+    const double expected = answers_.tensor("grad_norm." + parameter.name).item<double>();
+    EXPECT_NEAR(parameter.tensor.grad().norm().item<double>(), expected, 1e-5 * expected)
+        << parameter.name;
   }
 }
 

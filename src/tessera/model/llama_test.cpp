@@ -50,7 +50,8 @@ TEST(Llama, ParametersHaveHuggingFaceNamesInAFixedOrder) {
   config.num_hidden_layers = 1;
   config.attention_bias = true;
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : Llama(config).named_parameters()) names.push_back(name);
+  for (const Parameter& parameter : Llama(config).named_parameters())
+    names.push_back(parameter.name);
   const std::string block = "model.layers.0.";
   EXPECT_EQ(names, (std::vector<std::string>{
                        "model.embed_tokens.weight", block + "self_attn.q_proj.weight",
@@ -63,43 +64,64 @@ TEST(Llama, ParametersHaveHuggingFaceNamesInAFixedOrder) {
                        "model.norm.weight", "lm_head.weight"}));
 }
 
-TEST(Llama, PartsOneAfterTheOtherAreTheWhole) {
+// Units as a stage of a pipeline builds them.
+std::vector<Unit> filled_units(const LlamaConfig& config, Span range) {
+  std::vector<Unit> units = llama_units(config, {.device = testkit::device()}, range);
+  for (const Unit& unit : units) fill_llama(unit.parameters, config, 7);
+  return units;
+}
+
+TEST(LlamaUnits, OneAfterTheOtherAreTheWhole) {
   for (const bool tied : {false, true}) {
     const LlamaConfig config = small(tied);
-    const Llama whole = filled(config);
-    const Llama first = filled(config, {.part = LlamaPart{.begin = 0, .end = 1, .head = false}});
-    const Llama middle = filled(
-        config, {.part = LlamaPart{.begin = 1, .end = 2, .embedding = false, .head = false}});
-    const Llama last =
-        filled(config, {.part = LlamaPart{.begin = 2, .end = 3, .embedding = false}});
-    const at::Tensor expected = whole.forward(some_tokens());
-    const at::Tensor hidden = middle.forward(first.forward(some_tokens()));
-    EXPECT_TRUE(last.forward(hidden).equal(expected)) << "tied: " << tied;
+    const at::Tensor expected = filled(config).forward(some_tokens());
+    at::Tensor x = some_tokens();
+    for (const Span range : {Span{0, 2}, Span{2, 3}, Span{3, 5}}) {
+      for (const Unit& unit : filled_units(config, range)) x = unit.forward(x, {});
+    }
+    EXPECT_TRUE(x.equal(expected)) << "tied: " << tied;
   }
 }
 
-TEST(Llama, PartsHoldTheParametersOfTheWholeBetweenThem) {
+TEST(LlamaUnits, HoldTheParametersOfTheWholeBetweenThem) {
   const LlamaConfig config = small();
   std::map<std::string, at::Tensor> whole;
-  for (const auto& [name, tensor] : filled(config).named_parameters()) whole[name] = tensor;
+  for (const Parameter& p : filled(config).named_parameters()) whole[p.name] = p.tensor;
   size_t found = 0;
-  for (int64_t block = 0; block < 3; ++block) {
-    const LlamaPart part{
-        .begin = block, .end = block + 1, .embedding = block == 0, .head = block == 2};
-    for (const auto& [name, tensor] : filled(config, {.part = part}).named_parameters()) {
-      EXPECT_TRUE(tensor.equal(whole.at(name))) << name;
+  for (int64_t i = 0; i < num_llama_units(config); ++i) {
+    const std::vector<Unit> units = filled_units(config, {i, i + 1});
+    for (const Parameter& p : units[0].parameters) {
+      EXPECT_TRUE(p.tensor.equal(whole.at(p.name))) << p.name;
       ++found;
     }
   }
   EXPECT_EQ(found, whole.size());
 }
 
-TEST(Llama, ListsWhatAStrategyTreatsAsOne) {
+TEST(LlamaUnits, ListWhatAStrategyTreatsAsOne) {
   const Llama model(small());
-  EXPECT_EQ(model.block_parameters(2).size(), 9U);
-  EXPECT_EQ(model.block_parameters(2)[0].name, "model.layers.2.self_attn.q_proj.weight");
-  EXPECT_EQ(model.head_parameters().size(), 2U);
-  EXPECT_EQ(Llama(small(true)).head_parameters().size(), 1U);  // The norm.
+  const Unit& block = model.units()[3];
+  EXPECT_EQ(block.name, "model.layers.2");
+  EXPECT_EQ(block.parameters.size(), 9U);
+  EXPECT_EQ(block.parameters[0].name, "model.layers.2.self_attn.q_proj.weight");
+  EXPECT_EQ(model.units()[4].parameters.size(), 2U);
+}
+
+TEST(LlamaUnits, ATiedHeadHoldsTheEmbeddingIfNobodyElseDoes) {
+  EXPECT_EQ(Llama(small(true)).units()[4].parameters.size(), 1U);  // The norm.
+  const Parameters alone = llama_units(small(true), {}, {4, 5})[0].parameters;
+  ASSERT_EQ(alone.size(), 2U);
+  EXPECT_EQ(alone[0].name, "model.embed_tokens.weight");
+  EXPECT_EQ(llama_model(small(true)).tied[0].name, alone[0].name);
+  EXPECT_TRUE(llama_model(small()).tied.empty());
+}
+
+TEST(LlamaUnits, StagesFollowTheSplitPoints) {
+  LlamaConfig config = small();
+  config.num_hidden_layers = 10;
+  const std::vector<Span> stages = stage_units(llama_model(config), 4);
+  EXPECT_EQ(stages, (std::vector<Span>{{0, 3}, {3, 6}, {6, 9}, {9, 12}}));
+  EXPECT_THROW(stage_units(llama_model(config), 11), ConfigError);
 }
 
 TEST(Llama, DeferredWeightGradientsEqualAPlainBackward) {
@@ -114,8 +136,8 @@ TEST(Llama, DeferredWeightGradientsEqualAPlainBackward) {
     }
     EXPECT_EQ(later.size(), 2U * (3 * 7 + 1));  // The linears of each block, and the head.
     later.run();
-    const NamedParameters expected = model.named_parameters();
-    const NamedParameters deferred = twin.named_parameters();
+    const Parameters expected = model.named_parameters();
+    const Parameters deferred = twin.named_parameters();
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LT(largest_difference(deferred[i].tensor.grad(), expected[i].tensor.grad()), 1e-12)
           << expected[i].name;
@@ -127,8 +149,8 @@ TEST(Llama, TheSameTwiceGivesTheSameBits) {
   const at::Tensor tokens = some_tokens();
   std::array<Llama, 2> models{filled(small()), filled(small())};
   for (const Llama& model : models) token_loss(model.forward(tokens), tokens).backward();
-  const NamedParameters a = models[0].named_parameters();
-  const NamedParameters b = models[1].named_parameters();
+  const Parameters a = models[0].named_parameters();
+  const Parameters b = models[1].named_parameters();
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].tensor.grad().equal(b[i].tensor.grad()));
 }
 
@@ -159,13 +181,13 @@ TEST(Llama, ChangesItsDtypeInPlace) {
 
 TEST(Llama, InitialValuesFollowTheConfig) {
   const Llama model = filled(small());
-  for (const auto& [name, tensor] : model.named_parameters()) {
-    if (name.ends_with("norm.weight")) {
-      EXPECT_TRUE(tensor.eq(1).all().item<bool>()) << name;
+  for (const Parameter& parameter : model.named_parameters()) {
+    if (parameter.name.ends_with("norm.weight")) {
+      EXPECT_TRUE(parameter.tensor.eq(1).all().item<bool>()) << parameter.name;
     } else {
-      EXPECT_NEAR(tensor.std().item<double>(), 0.3, 0.04) << name;
+      EXPECT_NEAR(parameter.tensor.std().item<double>(), 0.3, 0.04) << parameter.name;
     }
-    EXPECT_TRUE(tensor.requires_grad() && tensor.is_leaf()) << name;
+    EXPECT_TRUE(parameter.tensor.requires_grad() && parameter.tensor.is_leaf()) << parameter.name;
   }
 }
 
@@ -173,15 +195,12 @@ TEST(Llama, RefusesWhatDoesNotFit) {
   const Llama model = filled(small());
   EXPECT_EQ(message_of<ConfigError>([&] { model.forward(some_tokens().cpu().add(48)); }),
             "token id 48 at [0, 0] is outside the vocabulary of 48; ids go from 0 to 47");
-  EXPECT_EQ(message_of<ConfigError>([&] { model.block(3, model.embed(some_tokens())); }),
-            "block 3 is not in this part, which has blocks 0 to 2");
-  EXPECT_EQ(message_of<ConfigError>([&] { model.block(0, some_tokens()); }),
+  EXPECT_EQ(message_of<ConfigError>([&] { model.units()[1].forward(some_tokens(), {}); }),
             "hidden states of shape [2, 12] came; blocks take [batch, positions, 32]");
   EXPECT_EQ(message_of<ConfigError>([] { Llama(small(), {.dtype = at::kLong}); }),
             "a Llama of dtype Long cannot be trained; choose a floating-point one");
-  EXPECT_EQ(
-      message_of<ConfigError>([] { Llama(small(), {.part = LlamaPart{.begin = 2, .end = 4}}); }),
-      "blocks 2 to 4 are no part of a Llama of 3 blocks");
+  EXPECT_EQ(message_of<ConfigError>([] { llama_units(small(), {}, {2, 6}); }),
+            "units 2 to 6 of a Llama that has 5");
 }
 
 TEST(Llama, WithoutValuesSaysWhatIsMissing) {
@@ -190,8 +209,9 @@ TEST(Llama, WithoutValuesSaysWhatIsMissing) {
   const Llama model(small());
   const at::Tensor hidden = at::rand({1, 2, 32}, here());
   EXPECT_EQ(message_of<StateError>([&] { model.forward(some_tokens()); }), expected);
-  EXPECT_EQ(message_of<StateError>([&] { model.block(1, hidden); }), expected);
-  EXPECT_EQ(message_of<StateError>([&] { model.head(hidden); }), expected);
+  for (const size_t unit : {2, 4}) {
+    EXPECT_EQ(message_of<StateError>([&] { model.units()[unit].forward(hidden, {}); }), expected);
+  }
 }
 
 }  // namespace

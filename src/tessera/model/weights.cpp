@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,7 @@
 #include "tessera/base/check.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/format/weight_files.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {
@@ -47,16 +50,15 @@ at::ScalarType dtype_of(const TensorSpec& spec) {
                          "; weights are read from F64, F32, BF16 or F16"));
 }
 
-void check_tensor(const TensorSpec& spec, const at::Tensor& parameter) {
+void check_tensor(const TensorSpec& spec, const Part& part) {
   dtype_of(spec);
-  if (at::IntArrayRef(spec.shape) == parameter.sizes()) return;
+  if (spec.shape == part.shape()) return;
   throw DataError(concat("'", spec.name, "' has shape ", shape_text(spec.shape),
-                         " in the weight files; the config asks for ",
-                         shape_text(parameter.sizes())));
+                         " in the weight files; the config asks for ", shape_text(part.shape())));
 }
 
 // The kernel gives memory out page by page as it is written, which takes longer than the reading.
-void read_by_threads(const WeightFiles& files, const std::string& name,
+void read_by_threads(const WeightFiles& files, const std::string& name, size_t from,
                      std::span<std::byte> memory) {
   constexpr size_t kLeast = 4 << 20;  // Bytes that are worth a thread.
   const auto threads = static_cast<size_t>(at::get_num_threads());
@@ -65,7 +67,7 @@ void read_by_threads(const WeightFiles& files, const std::string& name,
   const auto read = [&](size_t share) {
     const size_t begin = begin_of(share);
     const size_t end = share + 1 == shares ? memory.size() : begin_of(share + 1);
-    files.read(name, begin, memory.subspan(begin, end - begin));
+    files.read(name, from + begin, memory.subspan(begin, end - begin));
   };
   std::vector<std::future<void>> others;
   for (size_t share = 1; share < shares; ++share) {
@@ -75,19 +77,32 @@ void read_by_threads(const WeightFiles& files, const std::string& name,
   for (std::future<void>& other : others) other.get();
 }
 
-TensorSpec spec_of(const NamedParameter& parameter) {
+// The part's elements one after the other, in the file's dtype.
+at::Tensor read_part(const WeightFiles& files, const std::string& name, const Part& part) {
+  const at::Tensor stored = at::empty({part.numel()}, dtype_of(files.spec(name)));
+  std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());
+  const size_t width = stored.element_size();
+  for (const Span& span : part.spans()) {
+    const size_t bytes = static_cast<size_t>(span.size()) * width;
+    read_by_threads(files, name, static_cast<size_t>(span.begin) * width, memory.first(bytes));
+    memory = memory.subspan(bytes);
+  }
+  return stored;
+}
+
+TensorSpec spec_of(const Parameter& parameter) {
   return {.name = parameter.name,
           .dtype = row_of(parameter.tensor.scalar_type()).stored,
-          .shape = parameter.tensor.sizes().vec()};
+          .shape = parameter.place.part.shape()};
 }
 
 }  // namespace
 
-void check_weights(const WeightFiles& files, const NamedParameters& parameters,
+void check_weights(const WeightFiles& files, const Parameters& parameters,
                    const std::function<bool(std::string_view)>& passed_over) {
   std::vector<std::string> known;
-  for (const NamedParameter& parameter : parameters) {
-    check_tensor(files.spec(parameter.name), parameter.tensor);
+  for (const Parameter& parameter : parameters) {
+    check_tensor(files.spec(parameter.name), parameter.place.part);
     known.push_back(parameter.name);
   }
   std::ranges::sort(known);
@@ -99,19 +114,30 @@ void check_weights(const WeightFiles& files, const NamedParameters& parameters,
   }
 }
 
-at::Tensor read_tensor(const WeightFiles& files, const std::string& name, const at::Tensor& like) {
-  const TensorSpec& spec = files.spec(name);
-  const at::Tensor stored = at::empty(spec.shape, dtype_of(spec));
-  const std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());
-  read_by_threads(files, name, memory);
-  return stored.to(like.options());
+void replace_data(const at::Tensor& tensor, const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  tensor.mutable_grad().reset();
+  tensor.set_data(values);
 }
 
-void write_tensors(const NamedParameters& parameters, const std::string& folder,
-                   int64_t shard_bytes, const ParameterSource& source) {
+void initialize(const Parameter& parameter, const RandomKey& key,
+                const Distribution& distribution) {
+  const at::Tensor values = at::empty_like(parameter.tensor);
+  init_(values, parameter.place.part.spans(), key, distribution);
+  replace_data(parameter.tensor, values);
+}
+
+void load(const Parameter& parameter, const WeightFiles& files) {
+  const at::Tensor& tensor = parameter.tensor;
+  const at::Tensor values = read_part(files, parameter.name, parameter.place.part);
+  replace_data(tensor, values.view(tensor.sizes()).to(tensor.options()));
+}
+
+void write_tensors(const Parameters& parameters, const std::string& folder, int64_t shard_bytes,
+                   const ParameterSource& source) {
   std::vector<TensorSpec> specs;
-  std::map<std::string, const NamedParameter*> by_name;
-  for (const NamedParameter& parameter : parameters) {
+  std::map<std::string, const Parameter*> by_name;
+  for (const Parameter& parameter : parameters) {
     specs.push_back(spec_of(parameter));
     by_name[parameter.name] = &parameter;
   }

@@ -1,6 +1,7 @@
 #include "tessera/model/weights.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include "tessera/base/text.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/model/llama.h"
+#include "tessera/tensor/unallocated.h"
 #include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 
@@ -39,19 +41,19 @@ Llama filled(const LlamaOptions& options = {}) {
 }
 
 void expect_equal(const Llama& a, const Llama& b) {
-  const NamedParameters left = a.named_parameters();
-  const NamedParameters right = b.named_parameters();
+  const Parameters left = a.named_parameters();
+  const Parameters right = b.named_parameters();
   for (size_t i = 0; i < left.size(); ++i) {
     EXPECT_TRUE(left[i].tensor.equal(right[i].tensor)) << left[i].name;
   }
 }
 
-using Change = std::function<void(NamedParameters&)>;
+using Change = std::function<void(Parameters&)>;
 
 // Why a Llama does not take its own weights with a change to them.
 std::string refusal_of(const Change& change) {
   const TemporaryFolder folder;
-  NamedParameters parameters = filled().named_parameters();
+  Parameters parameters = filled().named_parameters();
   change(parameters);
   write_tensors(parameters, folder.path(), 1 << 20);
   return message_of<DataError>([&] { Llama(small()).load(WeightFiles(folder.path())); });
@@ -98,9 +100,29 @@ TEST(Weights, APartTakesItsOwn) {
   const TemporaryFolder folder;
   const Llama model = filled();
   model.save(folder.path());
-  Llama part(small(), {.part = LlamaPart{.begin = 1, .end = 2, .embedding = false}});
-  part.load(WeightFiles(folder.path()));
-  EXPECT_TRUE(part.block_parameters(1)[0].tensor.equal(model.block_parameters(1)[0].tensor));
+  const Parameters block = llama_units(small(), {}, {2, 3})[0].parameters;
+  fill_llama(block, small(), WeightFiles(folder.path()));
+  EXPECT_TRUE(block[0].tensor.equal(model.units()[2].parameters[0].tensor));
+}
+
+// Cut by rows, by columns, and to a run of columns.
+TEST(Weights, APieceOfAParameterIsReadAndMadeAlone) {
+  const TemporaryFolder folder;
+  const Llama model = filled();
+  model.save(folder.path());
+  const Parameter& whole = model.units()[1].parameters[0];
+  const Part all(whole.tensor.sizes().vec());
+  for (const Part& part : {all.cut(0, 2, 1), all.cut(1, 4, 2), all.cut(1, 2, 0).run({3, 11})}) {
+    const at::Tensor flat = whole.tensor.detach().reshape(-1);
+    std::vector<at::Tensor> pieces;
+    for (const Span& span : part.spans()) pieces.push_back(flat.slice(0, span.begin, span.end));
+    Parameter piece(whole.name, unallocated({part.numel()}, at::kFloat));
+    piece.place.part = part;
+    load(piece, WeightFiles(folder.path()));
+    EXPECT_TRUE(piece.tensor.equal(at::cat(pieces)));
+    fill_llama({piece}, small(), 3);
+    EXPECT_TRUE(piece.tensor.equal(at::cat(pieces)));
+  }
 }
 
 TEST(Weights, ThatDoNotFitTheConfigAreNamed) {
@@ -112,7 +134,7 @@ TEST(Weights, ThatDoNotFitTheConfigAreNamed) {
             std::string::npos);
   EXPECT_EQ(refusal_of([](auto& all) { all.push_back({"score.weight", all[0].tensor}); }),
             "the weight files hold 'score.weight', which the model of this config does not have");
-  EXPECT_EQ(refusal_of([](auto& all) { all[0].tensor = all[0].tensor.t(); }),
+  EXPECT_EQ(refusal_of([](auto& all) { all[0] = {all[0].name, all[0].tensor.t()}; }),
             "'model.embed_tokens.weight' has shape [8, 16] in the weight files; the config asks "
             "for [16, 8]");
 }
@@ -120,8 +142,9 @@ TEST(Weights, ThatDoNotFitTheConfigAreNamed) {
 TEST(Weights, OfNoFloatingPointDtypeAreRefused) {
   const TemporaryFolder folder;
   std::vector<TensorSpec> specs;
-  for (const auto& [name, tensor] : Llama(small()).named_parameters()) {
-    specs.push_back({.name = name, .dtype = DType::kI8, .shape = tensor.sizes().vec()});
+  for (const Parameter& parameter : Llama(small()).named_parameters()) {
+    specs.push_back(
+        {.name = parameter.name, .dtype = DType::kI8, .shape = parameter.tensor.sizes().vec()});
   }
   write_weight_files(folder.path(), specs, 1 << 20, [](const TensorSpec& spec, auto& file) {
     const std::string ones(static_cast<size_t>(*bytes_of(spec.dtype, spec.shape)), '\1');
@@ -134,9 +157,9 @@ TEST(Weights, OfNoFloatingPointDtypeAreRefused) {
 
 TEST(Weights, ThatDoNotFitChangeNothing) {
   const TemporaryFolder folder;
-  NamedParameters parameters = Llama(small()).named_parameters();
-  for (auto& [name, tensor] : parameters) tensor = at::zeros(tensor.sizes());
-  parameters.back().tensor = at::zeros({1});
+  Parameters parameters = Llama(small()).named_parameters();
+  for (Parameter& parameter : parameters) parameter.tensor = at::zeros(parameter.tensor.sizes());
+  parameters.back() = {parameters.back().name, at::zeros({1})};
   write_tensors(parameters, folder.path(), 1 << 20);
   Llama model = filled();
   EXPECT_THROW(model.load(WeightFiles(folder.path())), DataError);
@@ -147,7 +170,7 @@ TEST(Weights, ThatAFileHoldsBesidesArePassedOver) {
   const TemporaryFolder folder;
   LlamaConfig tied = small();
   tied.tie_word_embeddings = true;
-  NamedParameters parameters = filled().named_parameters();  // With a head of its own.
+  Parameters parameters = filled().named_parameters();  // With a head of its own.
   parameters.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", at::arange(2, at::kFloat)});
   write_tensors(parameters, folder.path(), 1 << 20);
   Llama loaded(tied);
@@ -170,8 +193,6 @@ TEST(Weights, ThatAreNotThereAreNotSaved) {
   const TemporaryFolder folder;
   EXPECT_EQ(message_of<StateError>([&] { Llama(small()).save(folder.path()); }),
             "a Llama without values cannot be saved; call load() or initialize() first");
-  const Llama part = filled({.part = LlamaPart{.begin = 0, .end = 1, .head = false}});
-  EXPECT_THROW(part.save(folder.path()), ConfigError);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 

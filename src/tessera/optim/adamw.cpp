@@ -23,7 +23,7 @@ AdamWOptions checked(const AdamWOptions& options) {
 
 }  // namespace
 
-AdamW::AdamW(const NamedParameters& parameters, const AdamWOptions& options)
+AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options)
     : weights_(parameters), options_(checked(options)) {
   for (const at::Tensor& weight : weights_.tensors()) {
     const at::Tensor like = weight.detach();

@@ -18,7 +18,7 @@ struct AdamWOptions {
 /// elements get the bits that the whole gets; on a CPU other cuts may change the last place.
 class AdamW final : public Optimizer {
  public:
-  explicit AdamW(const NamedParameters& parameters, const AdamWOptions& options = {});
+  explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {});
 
   void step(double learning_rate) override;
   void zero_grad() override { weights_.zero_grad(); }

@@ -17,9 +17,9 @@
 namespace tessera {
 namespace {
 
-std::vector<at::Tensor> gradients_of(const NamedParameters& parameters) {
+std::vector<at::Tensor> gradients_of(const Parameters& parameters) {
   std::vector<at::Tensor> gradients;
-  for (const NamedParameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters) {
     const at::Tensor& gradient = parameter.tensor.grad();
     if (gradient.defined()) gradients.push_back(gradient);
   }
@@ -39,11 +39,12 @@ void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
   append(flat.narrow(0, even, flat.numel() - even).view({1, -1}));
 }
 
-std::vector<std::string> without_finite_gradients(const NamedParameters& parameters) {
+std::vector<std::string> without_finite_gradients(const Parameters& parameters) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : parameters) {
-    const at::Tensor& gradient = tensor.grad();
-    if (gradient.defined() && !at::isfinite(gradient).all().item<bool>()) names.push_back(name);
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor& gradient = parameter.tensor.grad();
+    if (gradient.defined() && !at::isfinite(gradient).all().item<bool>())
+      names.push_back(parameter.name);
   }
   return names;
 }
@@ -56,7 +57,7 @@ std::string some_of(std::vector<std::string> names) {
   return concat("'", join(names, "', '"), "'", hidden == 0 ? "" : concat(" and ", hidden, " more"));
 }
 
-[[noreturn]] void refuse(const NamedParameters& parameters, double norm) {
+[[noreturn]] void refuse(const Parameters& parameters, double norm) {
   const std::vector<std::string> names = without_finite_gradients(parameters);
   throw NumericError(
       concat("the norm of the gradients is ", norm, "; ",
@@ -68,7 +69,7 @@ std::string some_of(std::vector<std::string> names) {
 
 }  // namespace
 
-at::Tensor grad_square_sum(const NamedParameters& parameters) {
+at::Tensor grad_square_sum(const Parameters& parameters) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   if (gradients.empty()) return at::zeros({}, at::kDouble);
@@ -77,11 +78,11 @@ at::Tensor grad_square_sum(const NamedParameters& parameters) {
   return at::cat(norms).to(at::kDouble).square().sum();
 }
 
-double grad_norm(const NamedParameters& parameters) {
+double grad_norm(const Parameters& parameters) {
   return std::sqrt(grad_square_sum(parameters).item<double>());
 }
 
-void clip_grads_(const NamedParameters& parameters, double norm, double max_norm) {
+void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
   TSR_CHECK(max_norm > 0, "gradients cannot be clipped to a norm of ", max_norm,
             "; choose one above 0");
   if (!std::isfinite(norm)) refuse(parameters, norm);
@@ -91,7 +92,7 @@ void clip_grads_(const NamedParameters& parameters, double norm, double max_norm
   at::_foreach_mul_(gradients, max_norm / norm);
 }
 
-double clip_grad_norm_(const NamedParameters& parameters, double max_norm) {
+double clip_grad_norm_(const Parameters& parameters, double max_norm) {
   const double norm = grad_norm(parameters);
   clip_grads_(parameters, norm, max_norm);
   return norm;

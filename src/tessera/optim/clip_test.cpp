@@ -19,7 +19,7 @@ namespace {
 
 using testkit::here;
 
-NamedParameter with_gradient(const std::string& name, const at::Tensor& gradient) {
+Parameter with_gradient(const std::string& name, const at::Tensor& gradient) {
   const at::Tensor tensor = at::zeros(gradient.sizes(), gradient.options()).requires_grad_();
   tensor.mutable_grad() = gradient;
   return {name, tensor};
@@ -31,17 +31,17 @@ at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
 }
 
 // By another way: all elements in one vector of float64.
-double plain_norm(const NamedParameters& parameters) {
+double plain_norm(const Parameters& parameters) {
   std::vector<at::Tensor> all;
-  for (const NamedParameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters) {
     const at::Tensor& gradient = parameter.tensor.grad();
     if (gradient.defined()) all.push_back(gradient.to(at::kDouble).flatten());
   }
   return std::sqrt(at::cat(all).square().sum().item<double>());
 }
 
-NamedParameters some_parameters() {
-  NamedParameters parameters{with_gradient("a", some({30, 7})), with_gradient("b", some({1}))};
+Parameters some_parameters() {
+  Parameters parameters{with_gradient("a", some({30, 7})), with_gradient("b", some({1}))};
   parameters.push_back({"none", at::zeros({4}, here()).requires_grad_()});
   parameters.push_back(with_gradient("empty", some({0})));
   parameters.push_back(with_gradient("c", some({1000})));
@@ -49,38 +49,38 @@ NamedParameters some_parameters() {
 }
 
 TEST(GradNorm, IsThatOfAllGradientsAsOneVector) {
-  const NamedParameters parameters = some_parameters();
+  const Parameters parameters = some_parameters();
   EXPECT_NEAR(grad_norm(parameters), plain_norm(parameters), 1e-6 * plain_norm(parameters));
-  const NamedParameters doubles{with_gradient("a", some({999}, at::kDouble)),
-                                with_gradient("b", some({3, 5}, at::kDouble))};
+  const Parameters doubles{with_gradient("a", some({999}, at::kDouble)),
+                           with_gradient("b", some({3, 5}, at::kDouble))};
   EXPECT_NEAR(grad_norm(doubles), plain_norm(doubles), 1e-14 * plain_norm(doubles));
   EXPECT_EQ(grad_norm({}), 0);
 }
 
 TEST(GradNorm, OfShortFloatsIsNotRoundedToThem) {
-  const NamedParameters parameters{with_gradient("a", some({5000}, at::kBFloat16)),
-                                   with_gradient("b", some({77}, at::kHalf))};
+  const Parameters parameters{with_gradient("a", some({5000}, at::kBFloat16)),
+                              with_gradient("b", some({77}, at::kHalf))};
   EXPECT_NEAR(grad_norm(parameters), plain_norm(parameters), 1e-6 * plain_norm(parameters));
 }
 
 // Where float32 sums up one element after the other it stops growing at 2^24 ones.
 TEST(GradNorm, OfManyElementsIsExact) {
   const int64_t count = int64_t{40} << 20;
-  const NamedParameters parameters{with_gradient("a", at::full({count}, 0.1F, here()))};
+  const Parameters parameters{with_gradient("a", at::full({count}, 0.1F, here()))};
   const double expected = std::sqrt(static_cast<double>(count)) * static_cast<double>(0.1F);
   EXPECT_NEAR(grad_norm(parameters) / expected, 1, 1e-6);
 }
 
 TEST(GradNorm, SquaresOfDisjointPartsAddUp) {
-  const NamedParameters all = some_parameters();
-  const NamedParameters first(all.begin(), all.begin() + 2);
-  const NamedParameters rest(all.begin() + 2, all.end());
+  const Parameters all = some_parameters();
+  const Parameters first(all.begin(), all.begin() + 2);
+  const Parameters rest(all.begin() + 2, all.end());
   const double sum = grad_square_sum(first).add(grad_square_sum(rest)).item<double>();
   EXPECT_NEAR(std::sqrt(sum), grad_norm(all), 1e-12);
 }
 
 TEST(ClipGradNorm, ScalesWhatIsLonger) {
-  const NamedParameters parameters = some_parameters();
+  const Parameters parameters = some_parameters();
   const at::Tensor before = parameters[0].tensor.grad().clone();
   const double norm = plain_norm(parameters);
   EXPECT_NEAR(clip_grad_norm_(parameters, norm / 4), norm, 1e-6 * norm);
@@ -89,14 +89,14 @@ TEST(ClipGradNorm, ScalesWhatIsLonger) {
 }
 
 TEST(ClipGradNorm, LeavesTheBitsOfWhatIsNot) {
-  const NamedParameters parameters = some_parameters();
+  const Parameters parameters = some_parameters();
   const at::Tensor before = parameters[0].tensor.grad().clone();
   clip_grad_norm_(parameters, 2 * plain_norm(parameters));
   EXPECT_TRUE(parameters[0].tensor.grad().equal(before));
 }
 
 TEST(ClipGradNorm, NamesGradientsThatAreNotFinite) {
-  NamedParameters parameters = some_parameters();
+  Parameters parameters = some_parameters();
   parameters[4].tensor.mutable_grad()[17] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(grad_norm(parameters)));
   EXPECT_EQ(testkit::message_of<NumericError>([&] { clip_grad_norm_(parameters, 1); }),
@@ -106,7 +106,7 @@ TEST(ClipGradNorm, NamesGradientsThatAreNotFinite) {
 }
 
 TEST(ClipGradNorm, ShortensALongListOfThem) {
-  NamedParameters parameters;
+  Parameters parameters;
   const float infinity = std::numeric_limits<float>::infinity();
   for (const char* name : {"a", "b", "c", "d", "e"}) {
     parameters.push_back(with_gradient(name, at::full({2}, infinity, here())));

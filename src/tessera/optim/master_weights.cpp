@@ -9,8 +9,8 @@
 #include <map>
 
 #include "tessera/base/check.h"
-#include "tessera/layer/hollow.h"
 #include "tessera/optim/optimizer.h"
+#include "tessera/tensor/unallocated.h"
 
 namespace tessera {
 namespace {
@@ -19,7 +19,7 @@ bool is_short(at::ScalarType dtype) {
   return dtype == at::kBFloat16 || dtype == at::kHalf;
 }
 
-void check_parameter(const NamedParameter& parameter) {
+void check_parameter(const Parameter& parameter) {
   const at::Tensor& tensor = parameter.tensor;
   const at::ScalarType dtype = tensor.scalar_type();
   TSR_CHECK(dtype == at::kFloat || dtype == at::kDouble || is_short(dtype), "parameter '",
@@ -27,27 +27,29 @@ void check_parameter(const NamedParameter& parameter) {
             "; optimizers change those of Double, Float, BFloat16 and Half");
   TSR_CHECK(tensor.is_contiguous(), "parameter '", parameter.name,
             "' is not contiguous; make it so before the optimizer is built");
-  if (!is_hollow(tensor)) return;
+  if (!is_unallocated(tensor)) return;
   throw StateError(concat("parameter '", parameter.name,
                           "' has no values yet; load or initialise it before the optimizer is "
                           "built"));
 }
 
 // An element that came twice would be changed twice a step, a name could not be found again.
-void check_distinct(const NamedParameters& parameters) {
+void check_distinct(const Parameters& parameters) {
   std::map<std::string, const at::Tensor*, std::less<>> names;
   std::map<const void*, std::string> tensors;
-  for (const auto& [name, tensor] : parameters) {
-    TSR_CHECK(names.emplace(name, &tensor).second, "two parameters are called '", name,
+  for (const Parameter& parameter : parameters) {
+    TSR_CHECK(names.emplace(parameter.name, &parameter.tensor).second,
+              "two parameters are called '", parameter.name,
               "'; an optimizer knows them by their names");
-    const auto [known, is_new] = tensors.emplace(tensor.unsafeGetTensorImpl(), name);
-    TSR_CHECK(is_new, "parameters '", known->second, "' and '", name,
+    const auto [known, is_new] =
+        tensors.emplace(parameter.tensor.unsafeGetTensorImpl(), parameter.name);
+    TSR_CHECK(is_new, "parameters '", known->second, "' and '", parameter.name,
               "' are one tensor; name it once");
   }
 }
 
 // The fused kernels take lists of one kind.
-void check_alike(const NamedParameters& parameters, const std::vector<at::Tensor>& weights) {
+void check_alike(const Parameters& parameters, const std::vector<at::Tensor>& weights) {
   for (size_t i = 1; i < weights.size(); ++i) {
     const bool alike =
         weights[i].dtype() == weights[0].dtype() && weights[i].device() == weights[0].device();
@@ -59,13 +61,13 @@ void check_alike(const NamedParameters& parameters, const std::vector<at::Tensor
 
 }  // namespace
 
-MasterWeights::MasterWeights(const NamedParameters& parameters) {
+MasterWeights::MasterWeights(const Parameters& parameters) {
   std::ranges::copy_if(parameters, std::back_inserter(parameters_),
-                       [](const NamedParameter& p) { return p.tensor.requires_grad(); });
+                       [](const Parameter& p) { return p.tensor.requires_grad(); });
   TSR_CHECK(!parameters_.empty(), "none of ", parameters.size(),
             " parameters asks for a gradient; there is nothing to optimise");
   check_distinct(parameters_);
-  for (const NamedParameter& parameter : parameters_) {
+  for (const Parameter& parameter : parameters_) {
     check_parameter(parameter);
     const at::Tensor& tensor = parameter.tensor;
     // The parameter itself, not its memory, which may change.
@@ -106,7 +108,7 @@ void MasterWeights::publish(const Pending& changed) const {
 }
 
 void MasterWeights::zero_grad() const {
-  for (const NamedParameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
+  for (const Parameter& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 
 void MasterWeights::append_state(size_t index, std::vector<OptimizerState>& to) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
-#include "tessera/layer/parameter.h"
+#include "tessera/tensor/parameter.h"
 
 namespace tessera TSR_API {
 
@@ -20,7 +20,7 @@ class MasterWeights {
   /// Takes the parameters that ask for a gradient. ConfigError for names or tensors that come
   /// twice, tensors that are not contiguous or no floating-point numbers, and where none is left;
   /// StateError for parameters without values.
-  explicit MasterWeights(const NamedParameters& parameters);
+  explicit MasterWeights(const Parameters& parameters);
 
   /// One tensor a weight.
   const std::vector<at::Tensor>& tensors() const { return weights_; }
@@ -48,7 +48,7 @@ class MasterWeights {
  private:
   bool is_copy(size_t index) const;
 
-  NamedParameters parameters_;
+  Parameters parameters_;
   std::vector<at::Tensor> weights_;
 };
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
-#include "tessera/layer/parameter.h"
+#include "tessera/tensor/parameter.h"
 
 namespace tessera TSR_API {
 

@@ -16,9 +16,10 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
-#include "tessera/layer/hollow.h"
 #include "tessera/optim/adamw.h"
+#include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
+#include "tessera/tensor/unallocated.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/throws.h"
 
@@ -39,30 +40,31 @@ double rate_of(int step) {
   return 1e-2 / (1 + step);
 }
 
-NamedParameters some_parameters(at::ScalarType dtype) {
-  NamedParameters parameters;
+Parameters some_parameters(at::ScalarType dtype) {
+  Parameters parameters;
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{7, 5}, {1}, {0}, {3, 33}}) {
     parameters.push_back({std::to_string(parameters.size()), some(shape, dtype).requires_grad_()});
   }
   return parameters;
 }
 
-NamedParameters copies_of(const NamedParameters& parameters, at::ScalarType dtype) {
-  NamedParameters copies;
-  for (const auto& [name, tensor] : parameters) {
-    copies.push_back({name, tensor.detach().to(dtype, false, true).requires_grad_()});
+Parameters copies_of(const Parameters& parameters, at::ScalarType dtype) {
+  Parameters copies;
+  for (const Parameter& parameter : parameters) {
+    copies.push_back(
+        {parameter.name, parameter.tensor.detach().to(dtype, false, true).requires_grad_()});
   }
   return copies;
 }
 
-std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
+std::vector<at::Tensor> tensors_of(const Parameters& parameters) {
   std::vector<at::Tensor> tensors;
-  for (const NamedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  for (const Parameter& parameter : parameters) tensors.push_back(parameter.tensor);
   return tensors;
 }
 
 // The same gradients for both, rounded to the first one's dtype.
-void set_gradients(const NamedParameters& a, const NamedParameters& b) {
+void set_gradients(const Parameters& a, const Parameters& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     const at::Tensor gradient = some(a[i].tensor.sizes(), a[i].tensor.scalar_type());
     a[i].tensor.mutable_grad() = gradient;
@@ -70,7 +72,7 @@ void set_gradients(const NamedParameters& a, const NamedParameters& b) {
   }
 }
 
-double largest_difference(const NamedParameters& a, const NamedParameters& b) {
+double largest_difference(const Parameters& a, const Parameters& b) {
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].tensor.numel() == 0) continue;
@@ -80,15 +82,15 @@ double largest_difference(const NamedParameters& a, const NamedParameters& b) {
   return largest;
 }
 
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const NamedParameters&)>;
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const Parameters&)>;
 using MakePeer =
     std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
 
 // How far the weights are from LibTorch's after some steps with a learning rate that changes.
 double distance_from_peer(at::ScalarType dtype, const MakeOptimizer& make,
                           const MakePeer& make_peer) {
-  const NamedParameters ours = some_parameters(dtype);
-  const NamedParameters theirs = copies_of(ours, dtype);
+  const Parameters ours = some_parameters(dtype);
+  const Parameters theirs = copies_of(ours, dtype);
   const auto optimizer = make(ours);
   const auto peer = make_peer(tensors_of(theirs));
   for (int step = 0; step < kSteps; ++step) {
@@ -100,7 +102,7 @@ double distance_from_peer(at::ScalarType dtype, const MakeOptimizer& make,
   return largest_difference(ours, theirs);
 }
 
-std::unique_ptr<Optimizer> adamw(const NamedParameters& parameters) {
+std::unique_ptr<Optimizer> adamw(const Parameters& parameters) {
   return std::make_unique<AdamW>(parameters, AdamWOptions{.weight_decay = 0.3});
 }
 
@@ -109,7 +111,7 @@ std::unique_ptr<torch::optim::Optimizer> peer_adamw(const std::vector<at::Tensor
       parameters, torch::optim::AdamWOptions().betas({0.9, 0.95}).weight_decay(0.3));
 }
 
-std::unique_ptr<Optimizer> momentum(const NamedParameters& parameters) {
+std::unique_ptr<Optimizer> momentum(const Parameters& parameters) {
   return std::make_unique<Sgd>(parameters, SgdOptions{.momentum = 0.9, .weight_decay = 0.1});
 }
 
@@ -126,7 +128,7 @@ TEST(Sgd, IsLibTorchs) {
   for (const SgdOptions& options :
        {SgdOptions{}, SgdOptions{.momentum = 0.9}, SgdOptions{.weight_decay = 0.1},
         SgdOptions{.momentum = 0.8, .nesterov = true, .weight_decay = 0.2}}) {
-    const auto ours = [&](const NamedParameters& p) { return std::make_unique<Sgd>(p, options); };
+    const auto ours = [&](const Parameters& p) { return std::make_unique<Sgd>(p, options); };
     const auto theirs = [&](const std::vector<at::Tensor>& p) {
       return std::make_unique<torch::optim::SGD>(p, torch::optim::SGDOptions(1)
                                                         .momentum(options.momentum)
@@ -145,17 +147,17 @@ INSTANTIATE_TEST_SUITE_P(, EitherOptimizer, testing::Values(adamw, momentum),
 // How far pieces of a tensor, as sharded optimizers have them, come from the whole.
 double distance_of_pieces(const MakeOptimizer& make, at::IntArrayRef sizes) {
   const at::Tensor whole = some({1003}, at::kFloat);
-  NamedParameters pieces;
+  Parameters pieces;
   for (const at::Tensor& piece : whole.split_with_sizes(sizes)) {
     pieces.push_back({std::to_string(pieces.size()), piece.clone().requires_grad_()});
   }
-  const NamedParameters one{{"whole", whole.requires_grad_()}};
+  const Parameters one{{"whole", whole.requires_grad_()}};
   const auto of_whole = make(one);
   const auto of_pieces = make(pieces);
   for (int step = 0; step < kSteps; ++step) {
     whole.mutable_grad() = some({1003}, at::kFloat);
     int64_t begin = 0;
-    for (const NamedParameter& piece : pieces) {
+    for (const Parameter& piece : pieces) {
       const int64_t size = piece.tensor.numel();
       piece.tensor.mutable_grad() = whole.grad().narrow(0, begin, size).clone();
       begin += size;
@@ -175,8 +177,8 @@ TEST_P(EitherOptimizer, PiecesGetTheBitsOfTheWhole) {
 
 TEST_P(EitherOptimizer, ShortFloatsFollowAFloatRunAndAreRoundedOnce) {
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
-    const NamedParameters shorts = some_parameters(dtype);
-    const NamedParameters floats = copies_of(shorts, at::kFloat);
+    const Parameters shorts = some_parameters(dtype);
+    const Parameters floats = copies_of(shorts, at::kFloat);
     const auto of_shorts = GetParam()(shorts);
     const auto of_floats = GetParam()(floats);
     for (int step = 0; step < kSteps; ++step) {
@@ -199,8 +201,8 @@ TEST(Sgd, SmallUpdatesOfShortFloatsAddUp) {
 }
 
 TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
-  const NamedParameters parameters = some_parameters(at::kFloat);
-  const NamedParameters late = copies_of({parameters[0]}, at::kFloat);
+  const Parameters parameters = some_parameters(at::kFloat);
+  const Parameters late = copies_of({parameters[0]}, at::kFloat);
   const auto optimizer = GetParam()(parameters);
   const auto alone = GetParam()(late);
   const at::Tensor before = parameters[0].tensor.detach().clone();
@@ -216,26 +218,25 @@ TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
 
 TEST_P(EitherOptimizer, WhatAsksForNoGradientIsLeftAlone) {
   const at::Tensor frozen = at::zeros({2}, here());
-  const NamedParameters parameters{{"frozen", frozen},
-                                   {"b", some({2}, at::kFloat).requires_grad_()}};
+  const Parameters parameters{{"frozen", frozen}, {"b", some({2}, at::kFloat).requires_grad_()}};
   for (const OptimizerState& state : GetParam()(parameters)->state()) EXPECT_EQ(state.name, "b");
   EXPECT_EQ(message_of<ConfigError>([&] { GetParam()({{"frozen", frozen}}); }),
             "none of 1 parameters asks for a gradient; there is nothing to optimise");
 }
 
 TEST_P(EitherOptimizer, ZeroGradDropsGradients) {
-  const NamedParameters parameters = some_parameters(at::kFloat);
+  const Parameters parameters = some_parameters(at::kFloat);
   set_gradients(parameters, parameters);
   const auto optimizer = GetParam()(parameters);
   optimizer->zero_grad();
-  for (const NamedParameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters) {
     EXPECT_FALSE(parameter.tensor.grad().defined());
   }
 }
 
 TEST_P(EitherOptimizer, GradientsOfAnyStridesServe) {
-  const NamedParameters turned{{"a", some({4, 6}, at::kFloat).requires_grad_()}};
-  const NamedParameters plain = copies_of(turned, at::kFloat);
+  const Parameters turned{{"a", some({4, 6}, at::kFloat).requires_grad_()}};
+  const Parameters plain = copies_of(turned, at::kFloat);
   const at::Tensor gradient = some({6, 4}, at::kFloat).t();
   turned[0].tensor.mutable_grad() = gradient;
   plain[0].tensor.mutable_grad() = gradient.contiguous();
@@ -246,13 +247,13 @@ TEST_P(EitherOptimizer, GradientsOfAnyStridesServe) {
 
 // What a checkpoint does: values and state copied into new ones continue with the same bits.
 TEST_P(EitherOptimizer, StateCarriesOnARun) {
-  const NamedParameters first = some_parameters(at::kBFloat16);
+  const Parameters first = some_parameters(at::kBFloat16);
   const auto before = GetParam()(first);
   for (int step = 0; step < 5; ++step) {
     set_gradients(first, first);
     before->step(rate_of(step));
   }
-  const NamedParameters second = copies_of(first, at::kBFloat16);
+  const Parameters second = copies_of(first, at::kBFloat16);
   const auto after = GetParam()(second);
   const auto from = before->state();
   const auto to = after->state();
@@ -276,8 +277,8 @@ std::string kinds_of(const Optimizer& optimizer) {
 }
 
 TEST(Optimizers, NameTheirState) {
-  const NamedParameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
-  const NamedParameters brief{{"a", some({2}, at::kHalf).requires_grad_()}};
+  const Parameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
+  const Parameters brief{{"a", some({2}, at::kHalf).requires_grad_()}};
   EXPECT_EQ(kinds_of(AdamW(one)), "step exp_avg exp_avg_sq ");
   EXPECT_EQ(kinds_of(AdamW(brief)), "step exp_avg exp_avg_sq master ");
   EXPECT_EQ(kinds_of(Sgd(one)), "");
@@ -286,7 +287,7 @@ TEST(Optimizers, NameTheirState) {
 
 TEST(Optimizers, RefuseParametersThatTheyCannotChange) {
   const at::Tensor tensor = some({2, 3}, at::kFloat).requires_grad_();
-  const auto refusal = [](const NamedParameters& parameters) {
+  const auto refusal = [](const Parameters& parameters) {
     return message_of<ConfigError>([&] { Sgd{parameters}; });
   };
   EXPECT_EQ(refusal({{"a", tensor}, {"b", tensor}}),
@@ -302,12 +303,12 @@ TEST(Optimizers, RefuseParametersThatTheyCannotChange) {
             concat("'a' is updated in Float on ", tensor.device(), ", 'b' in Double on ",
                    tensor.device(), "; give each kind an optimizer of its own"));
   EXPECT_EQ(message_of<StateError>(
-                [] { Sgd{NamedParameters{{"a", hollow({3}, at::kFloat).requires_grad_()}}}; }),
+                [] { Sgd{Parameters{{"a", unallocated({3}, at::kFloat).requires_grad_()}}}; }),
             "parameter 'a' has no values yet; load or initialise it before the optimizer is built");
 }
 
 TEST(Optimizers, RefuseOptionsOutOfTheirRange) {
-  const NamedParameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
+  const Parameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.beta2 = 1}); }),
             "betas 0.9 and 1 of AdamW; both lie between 0 and 1, without 1");
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.eps = -1}); }),
@@ -320,6 +321,31 @@ TEST(Optimizers, RefuseOptionsOutOfTheirRange) {
             "Nesterov's step looks ahead by the momentum, which is 0; choose one above it");
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one).step(-1); }),
             "learning rate -1 is none; they are finite and not below 0");
+}
+
+TEST(Grouped, EachGroupHasItsOwnOptions) {
+  const auto make = [](const char* name, at::IntArrayRef shape) {
+    Parameter parameter(name, at::ones(shape).requires_grad_());
+    parameter.tensor.mutable_grad() = at::zeros(shape);
+    return parameter;
+  };
+  const Parameters all{make("weight", {2, 3}), make("norm", {3}), make("bias", {2})};
+  const auto [matrices, others] = split_parameters(all, is_matrix);
+  ASSERT_EQ(matrices.size(), 1U);
+  ASSERT_EQ(others.size(), 2U);
+  std::vector<std::unique_ptr<Optimizer>> groups;
+  groups.push_back(std::make_unique<AdamW>(matrices, AdamWOptions{.weight_decay = 0.5}));
+  groups.push_back(std::make_unique<Sgd>(others, SgdOptions{.momentum = 0.9}));
+  Grouped optimizer(std::move(groups));
+  optimizer.step(0.1);
+  EXPECT_TRUE(all[0].tensor.allclose(at::full({2, 3}, 0.95)));
+  EXPECT_TRUE(all[1].tensor.equal(at::ones({3})));
+  const std::vector<OptimizerState> state = optimizer.state();
+  ASSERT_EQ(state.size(), 3U + 2U);
+  EXPECT_EQ(state[0].name, "weight");
+  EXPECT_EQ(state[4].name, "bias");
+  optimizer.zero_grad();
+  EXPECT_FALSE(all[2].tensor.grad().defined());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ SgdOptions checked(const SgdOptions& options) {
 
 }  // namespace
 
-Sgd::Sgd(const NamedParameters& parameters, const SgdOptions& options)
+Sgd::Sgd(const Parameters& parameters, const SgdOptions& options)
     : weights_(parameters), options_(checked(options)) {
   if (options_.momentum == 0) return;
   for (const at::Tensor& weight : weights_.tensors()) {

@@ -15,7 +15,7 @@ struct SgdOptions {
 /// Stochastic gradient descent: the update of torch.optim.SGD without dampening.
 class Sgd final : public Optimizer {
  public:
-  explicit Sgd(const NamedParameters& parameters, const SgdOptions& options = {});
+  explicit Sgd(const Parameters& parameters, const SgdOptions& options = {});
 
   void step(double learning_rate) override;
   void zero_grad() override { weights_.zero_grad(); }

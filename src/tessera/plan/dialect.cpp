@@ -84,6 +84,10 @@ int64_t DialectPlan::copies() const {
   return size(Role::kData) * size(Role::kContext) / size(Role::kShards);
 }
 
+bool DialectPlan::has_experts() const {
+  return size(Role::kExpert) > 1 || find(Role::kExpertTensor) != nullptr;
+}
+
 std::string to_string(const FlagValues& flags) {
   std::vector<std::string> words;
   for (const auto& [flag, value] : flags) words.push_back(concat(flag, " ", shell_word(value)));
@@ -91,7 +95,8 @@ std::string to_string(const FlagValues& flags) {
 }
 
 std::span<const Dialect> dialects() {
-  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect(), nemo_dialect()};
+  static const std::vector<Dialect> all{megatron_dialect(), olmo_dialect(), nemo_dialect(),
+                                        tessera_dialect()};
   return all;
 }
 

@@ -56,6 +56,8 @@ struct DialectPlan {
   int64_t size(Role role) const;
   /// How many copies of the model the data-parallel ranks keep by plan: 1 where none are split.
   int64_t copies() const;
+  /// Whether experts are split by plan: over ranks, or each of them into slices.
+  bool has_experts() const;
 };
 
 /// A flag of a dialect. Flags of different dialects with one meaning say the same.

@@ -5,6 +5,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/plan/megatron/plan.h"
+#include "tessera/plan/train_plan.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -46,6 +47,73 @@ TEST(Dialect, NemoHasAMeshForExperts) {
   FlagValues today = sizes;
   today.push_back({"--moe-mesh", "today"});
   EXPECT_EQ(plan_of("nemo", 16, today).layouts[1].sizes(), "pp 1 × ep_shard 4 × ep 4");
+}
+
+TEST(Dialect, TesseraHasThePlanOfTheTrainer) {
+  const DialectPlan said = plan_of("tessera", 32,
+                                   {{"--dp", "4"},
+                                    {"--dp-type", "hsdp"},
+                                    {"--dp-replicate", "2"},
+                                    {"--tp", "2"},
+                                    {"--cp", "2"},
+                                    {"--pp", "2"},
+                                    {"--ep", "4"},
+                                    {"--etp", "2"}});
+  const std::vector<std::pair<std::string, std::string>> lines{
+      {"mesh", "pp 2 × dp_replicate 2 × dp_shard 2 × cp 2 × tp 2"},
+      {"experts", "pp 2 × expert_replicate 2 × expert_shard 1 × ep 4 × etp 2"},
+      {"dp-type", "hsdp"}};
+  EXPECT_EQ(said.lines(), lines);
+  const Plan trained = train_plan(
+      32, {.pp = 2, .dp_replicate = 2, .dp_shard = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 2});
+  for (const GroupSpec& spec : said.plan.specs()) {
+    EXPECT_EQ(spec, trained.spec(spec.name)) << spec.name;
+  }
+  EXPECT_EQ(said.find(Role::kShards)->name, "dp_shard_cp");
+  EXPECT_EQ(said.find(Role::kReplicas)->name, "dp_replicate");
+  EXPECT_EQ(said.find(Role::kExpertGradients)->name, "expert_grad");
+  EXPECT_EQ(said.find(Role::kGradients), nullptr);
+  EXPECT_EQ(said.copies(), 2);
+}
+
+std::vector<std::string> kinds_of(const DialectPlan& plan) {
+  std::vector<std::string> names;
+  for (const GroupSpec& spec : plan.plan.specs()) names.push_back(spec.name);
+  return names;
+}
+
+TEST(Dialect, TesseraLeavesGroupsOfOneRankOut) {
+  using Names = std::vector<std::string>;
+  const DialectPlan ddp = plan_of("tessera", 8, {{"--pp", "2"}});
+  EXPECT_EQ(kinds_of(ddp),
+            (Names{"pp", "dp_replicate", "batch", "loss", "grad", "norm", "embedding"}));
+  EXPECT_EQ(ddp.find(Role::kGradients)->name, "grad");
+  EXPECT_EQ(ddp.copies(), 1) << "replicas are not shards";
+  const DialectPlan alone = plan_of("tessera", 1, {});
+  EXPECT_EQ(kinds_of(alone), (Names{"batch"}));
+  EXPECT_EQ(alone.layouts[0].sizes(), "pp 1 × dp_replicate 1 × dp_shard 1 × cp 1 × tp 1");
+  const DialectPlan experts = plan_of("tessera", 4, {{"--dp-type", "fsdp"}, {"--ep", "2"}});
+  EXPECT_EQ(kinds_of(experts), (Names{"dp_shard", "dp_shard_cp", "expert_shard", "ep", "batch",
+                                      "loss", "grad", "expert_grad", "norm"}));
+  const DialectPlan whole = plan_of("tessera", 4, {{"--dp-type", "hsdp"}, {"--dp-replicate", "4"}});
+  EXPECT_EQ(whole.copies(), 4) << "although each shard group has one rank";
+}
+
+TEST(Dialect, TesseraRefusesWhatTheTrainerRefuses) {
+  EXPECT_EQ(
+      refusal_of("tessera", {{"--dp", "4"}, {"--tp", "4"}}),
+      "the product of pp 1, dp 4, cp 1 and tp 4 is 16, but there are 8 ranks; change a degree "
+      "or the number of ranks");
+  EXPECT_EQ(refusal_of("tessera", {{"--dp-replicate", "2"}}),
+            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+  EXPECT_EQ(refusal_of("tessera", {{"--dp", "0"}}), "dp is 0; a degree is at least 1");
+  EXPECT_EQ(
+      refusal_of("tessera", {{"--tp", "3"}}),
+      "world size 8 is not divisible by tp·cp·pp = 3 (tp=3, cp=1, pp=1); nearest world sizes: "
+      "6, 9");
+  EXPECT_EQ(refusal_of("tessera", {{"--num-replicas", "2"}}),
+            "--num-replicas is a flag of the dialect olmo, but this is tessera; in tessera it is "
+            "--dp-replicate");
 }
 
 TEST(Dialect, RolesCoverTheWorld) {

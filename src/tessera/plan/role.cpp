@@ -22,6 +22,8 @@ const char* to_string(Role role) {
       return "replicas";
     case Role::kExpertGradients:
       return "expert gradients";
+    case Role::kExpertTensor:
+      return "etp";
   }
   return "unknown";
 }
@@ -46,6 +48,8 @@ const char* explanation(Role role) {
       return "They hold the same part of different copies of the model and sum its gradients.";
     case Role::kExpertGradients:
       return "They have the same experts and sum their gradients.";
+    case Role::kExpertTensor:
+      return "They share each expert: each has a slice of its weight matrices.";
   }
   return "";
 }
@@ -55,6 +59,7 @@ const char* rhythm(Role role) {
     case Role::kTensor:
     case Role::kContext:
     case Role::kExpert:
+    case Role::kExpertTensor:
     case Role::kShards:
       return "in every layer";
     case Role::kPipeline:

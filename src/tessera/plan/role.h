@@ -18,9 +18,10 @@ enum class Role {
   kShards,           // Hold one copy of the model between them.
   kReplicas,         // Hold the same part of different copies.
   kExpertGradients,  // Sum the gradients of the same experts.
+  kExpertTensor,     // Share each expert.
 };
 
-/// "tp", "cp", "dp", "pp", "ep", "gradients", "shards", "replicas", "expert gradients".
+/// "tp", "cp", "dp", "pp", "ep", "gradients", "shards", "replicas", "expert gradients", "etp".
 const char* to_string(Role role);
 
 /// What its groups do, as a sentence: "They share the work on every layer: …".

@@ -67,6 +67,7 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
                      at.weights / static_cast<double>(layout.size(Role::kShards)) * 2 * part};
     case Role::kData:
     case Role::kExpertGradients:
+    case Role::kExpertTensor:
       return std::nullopt;  // Numbers of samples and losses; experts are not counted apart.
   }
   return std::nullopt;

@@ -52,6 +52,7 @@ std::optional<LayoutDifference> first_difference(const DialectPlan& from, const 
   TSR_CHECK(from.plan.world() == to.plan.world(), "layouts of ", from.plan.world(), " and ",
             to.plan.world(), " ranks cannot be compared; choose one world");
   std::vector<Role> roles(kLayoutRoles.begin(), kLayoutRoles.end());
+  if (from.has_experts()) roles.push_back(Role::kExpertTensor);
   if (from.copies() > 1) roles.push_back(Role::kShards);
   for (const Role role : roles) {
     if (auto difference = difference_of(role, from, to)) return difference;

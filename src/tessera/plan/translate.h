@@ -10,7 +10,7 @@ namespace tessera TSR_API {
 
 /// Where two layouts differ first.
 struct LayoutDifference {
-  std::string kind;  // "dp", "tp", "cp", "pp", "ep" or "shards".
+  std::string kind;  // "dp", "tp", "cp", "pp", "ep", "etp" or "shards".
   RankGroup from;    // A group of the one layout, and
   RankGroup to;      // the group of its first rank in the other.
 
@@ -18,9 +18,10 @@ struct LayoutDifference {
 };
 
 /// Nothing where the two are the same layout: the same world, and the same sets of ranks as
-/// data-, tensor-, context-, pipeline- and expert-parallel groups; where `from` keeps several
-/// copies of the model, also the same sets of ranks that share a copy. A kind that a layout does
-/// not have is one of groups of one rank. The order of ranks in a group does not count.
+/// data-, tensor-, context-, pipeline- and expert-parallel groups. If `from` has experts, also the
+/// same sets of ranks that share each expert; if it has several replicas of the model, also the
+/// same sets of ranks that share a replica. A kind that a layout does not have counts as groups of
+/// one rank. The order of ranks in a group does not count.
 std::optional<LayoutDifference> first_difference(const DialectPlan& from, const DialectPlan& to);
 
 /// How a layout is said in another dialect, or why it is not.

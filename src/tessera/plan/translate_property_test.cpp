@@ -75,17 +75,35 @@ FlagValues nemo_flags(const Sizes& sizes) {
   return flags;
 }
 
+FlagValues tessera_flags(const Sizes& sizes) {
+  FlagValues flags{{"--tp", concat(sizes.tp)},
+                   {"--cp", concat(sizes.cp)},
+                   {"--pp", concat(sizes.pp)},
+                   {"--ep", concat(sizes.ep)},
+                   {"--etp", concat(any_flag() ? any_size() : 1)}};
+  const std::string type = *rc::gen::element<std::string>("ddp", "fsdp", "hsdp");
+  flags.push_back({"--dp-type", type});
+  if (type == "hsdp") flags.push_back({"--dp-replicate", concat(any_size())});
+  if (any_flag()) flags.push_back({"--dp", concat(sizes.dp)});
+  return flags;
+}
+
 struct Sample {
   std::string dialect;
   DialectQuery query;
 };
 
+std::string any_dialect() {
+  return dialects()[*rc::gen::inRange<size_t>(0, dialects().size())].name;
+}
+
 Sample any_sample() {
   const Sizes sizes;
-  const std::string dialect = *rc::gen::element<std::string>("megatron", "olmo", "nemo");
+  const std::string dialect = any_dialect();
   const FlagValues flags = dialect == "megatron" ? megatron_flags(sizes)
                            : dialect == "olmo"   ? olmo_flags(sizes)
-                                                 : nemo_flags(sizes);
+                           : dialect == "nemo"   ? nemo_flags(sizes)
+                                                 : tessera_flags(sizes);
   return {dialect, {.world = sizes.world(), .flags = flags}};
 }
 
@@ -98,10 +116,6 @@ DialectPlan plan_of(const Sample& sample) {
   }
 }
 
-std::string any_dialect() {
-  return *rc::gen::element<std::string>("megatron", "olmo", "nemo");
-}
-
 RC_GTEST_PROP(TranslateProperty, WhatIsSaidIsTheSameLayout, ()) {
   const Sample sample = any_sample();
   const DialectPlan layout = plan_of(sample);
@@ -112,7 +126,9 @@ RC_GTEST_PROP(TranslateProperty, WhatIsSaidIsTheSameLayout, ()) {
     return;
   }
   const DialectPlan said = plan_in(to, {.world = sample.query.world, .flags = *answer.flags});
-  for (const Role role : kLayoutRoles) {
+  std::vector<Role> roles(kLayoutRoles.begin(), kLayoutRoles.end());
+  if (layout.has_experts()) roles.push_back(Role::kExpertTensor);
+  for (const Role role : roles) {
     for (int64_t rank = 0; rank < sample.query.world; ++rank) {
       const auto group = [&](const DialectPlan& plan) {
         const GroupSpec* const spec = plan.find(role);

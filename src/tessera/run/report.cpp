@@ -9,8 +9,8 @@
 #include "tessera/draw/rank_grid.h"
 #include "tessera/draw/timeline_svg.h"
 #include "tessera/format/pipeline_record.h"
+#include "tessera/plan/train_plan.h"
 #include "tessera/schedule/measure.h"
-#include "tessera/topology/layout.h"
 
 namespace tessera {
 namespace {
@@ -52,14 +52,16 @@ std::vector<ReportTable> tables_of(const TrainConfig& config) {
   return tables;
 }
 
-RankPanel panel_of(const Layout& layout, const std::string& axis, const std::string& what) {
-  RankPanel panel{.label = axis,
-                  .caption = concat(layout.num_groups({axis}), " groups of ",
-                                    layout.group_size({axis}), " ", what)};
-  for (const GlobalRank rank : layout.ranks()) {
-    panel.group_of.push_back(layout.group_index(rank, {axis}));
+// The kinds of groups with several ranks, each once even if it has several purposes.
+std::vector<GroupSpec> kinds_to_draw(const Plan& plan) {
+  std::vector<GroupSpec> kinds;
+  for (const GroupSpec& spec : plan.specs()) {
+    const GroupFamily& groups = spec.groups;
+    const bool known = std::ranges::any_of(
+        kinds, [&](const GroupSpec& other) { return other.groups.groups() == groups.groups(); });
+    if (groups.size() > 1 && groups.covers() && !known) kinds.push_back(spec);
   }
-  return panel;
+  return kinds;
 }
 
 ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
@@ -77,16 +79,13 @@ LossCurve loss_curve(std::span<const StepMetrics> steps) {
 }
 
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
-  if (parallel.nproc == 1) return {};
-  const Layout layout = Layout::row_major({{"pp", parallel.pp}, {"dp", parallel.dp}});
-  RankGrid grid{.world = layout.size(), .ranks_per_node = std::min<int64_t>(layout.size(), 8)};
-  for (const auto& [axis, what] :
-       {std::pair("dp", "share the batch"), std::pair("pp", "share the model")}) {
-    if (layout.axis(axis).size() > 1) grid.panels.push_back(panel_of(layout, axis, what));
-  }
-  return {{.title = concat(layout.size(), " ranks"),
+  const ParallelDims dims = dims_of(parallel);
+  const std::vector<GroupSpec> kinds = kinds_to_draw(train_plan(dims.world(), dims));
+  if (kinds.empty()) return {};
+  const int64_t ranks_per_node = std::min<int64_t>(dims.world(), 8);
+  return {{.title = concat(dims.world(), " ranks"),
            .words = "",
-           .svg = draw_svg(grid, concat("dp ", parallel.dp, " × pp ", parallel.pp), "")}};
+           .svg = draw_svg(make_rank_grid(kinds, ranks_per_node, {}), to_string(dims), "")}};
 }
 
 std::vector<ReportPicture> pipeline_pictures(const std::string& run) {

@@ -17,7 +17,7 @@ LossCurve loss_curve(std::span<const StepMetrics> steps);
 /// What a run's page shows of its steps and its configuration.
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps);
 
-/// Which ranks are replicas of which, and which a pipeline; none where one process runs.
+/// The groups of the run's plan that have several ranks; none for one process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 
 /// The last recorded step of the run's pipeline beside its simulation with the times that were

@@ -10,25 +10,33 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/machine.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/model/llama_units.h"
 #include "tessera/optim/adamw.h"
+#include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
-#include "tessera/train/llama_stages.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
 namespace {
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim,
-                                          const NamedParameters& parameters) {
+std::unique_ptr<Optimizer> make_group(const OptimSection& optim, const Parameters& parameters,
+                                      double weight_decay) {
   if (optim.kind == "sgd") {
-    const SgdOptions options{.momentum = optim.momentum, .weight_decay = optim.weight_decay};
+    const SgdOptions options{.momentum = optim.momentum, .weight_decay = weight_decay};
     return std::make_unique<Sgd>(parameters, options);
   }
-  const AdamWOptions options{.beta1 = optim.beta1,
-                             .beta2 = optim.beta2,
-                             .eps = optim.eps,
-                             .weight_decay = optim.weight_decay};
+  const AdamWOptions options{
+      .beta1 = optim.beta1, .beta2 = optim.beta2, .eps = optim.eps, .weight_decay = weight_decay};
   return std::make_unique<AdamW>(parameters, options);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim, const Parameters& parameters) {
+  if (optim.decay_norms) return make_group(optim, parameters, optim.weight_decay);
+  const auto [matrices, others] = split_parameters(parameters, is_matrix);
+  std::vector<std::unique_ptr<Optimizer>> groups;
+  groups.push_back(make_group(optim, matrices, optim.weight_decay));
+  groups.push_back(make_group(optim, others, 0));
+  return std::make_unique<Grouped>(std::move(groups));
 }
 
 LearningRate learning_rate_of(const OptimSection& optim, int64_t steps) {
@@ -76,8 +84,7 @@ void set_threads(const TrainConfig& config) {
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
-std::optional<World> meet(const TrainConfig& config) {
-  if (config.parallel.nproc == 1) return std::nullopt;
+World meet(const TrainConfig& config) {
   // On GPUs, NCCL if every rank has one of its own.
   const bool cpu = config.train.device == "cpu";
   return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto});
@@ -89,14 +96,15 @@ bool any_of(bool mine, const Group& group) {
 }
 
 // Without validation nothing is held out.
-std::pair<Batches, std::optional<Batches>> make_batches(const TrainConfig& config) {
+std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainConfig& config) {
   const TokenData data = open_data(config);
   BatchOptions options = batch_options(config.data);
-  if (config.train.validate_every == 0) return {Batches(data, options), std::nullopt};
+  if (config.train.validate_every == 0) return {TokenBatches(Batches(data, options)), std::nullopt};
   const TokenData::Split split = data.split(config.data.validation_share);
-  Batches batches(split.train, options, "training part of the data");
+  TokenBatches batches(Batches(split.train, options, "training part of the data"));
   options.shuffle = false;
-  return {std::move(batches), Batches(split.validation, options, "validation part of the data")};
+  return {std::move(batches),
+          TokenBatches(Batches(split.validation, options, "validation part of the data"))};
 }
 
 }  // namespace
@@ -106,16 +114,16 @@ void check_job(const TrainConfig& config) {
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
   check_memory(config, shape, machine_memory());
-  llama_parts(shape, schedule_of(config).num_stages());
+  stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
 
 TrainJob make_job(const TrainConfig& config) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
-  std::optional<World> world = meet(config);
+  World world = meet(config);
   auto [batches, validation] = make_batches(config);
-  TrainModel model = world ? make_parallel_model(config, *world) : make_single_model(config);
-  std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine->parameters());
+  TrainModel model = make_model(config, world);
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine.parameters());
   return {std::move(world),
           std::move(batches),
           std::move(validation),
@@ -126,15 +134,14 @@ TrainJob make_job(const TrainConfig& config) {
 }
 
 int64_t train(TrainJob& job, TrainerHooks hooks) {
-  Engine& engine = *job.model.engine;
+  Engine& engine = job.model.engine;
   if (job.validation) {
-    const int64_t count = std::min(job.validate_batches, job.validation->batches_per_epoch());
+    const int64_t count =
+        std::min(job.validate_batches, job.validation->batches().batches_per_epoch());
     hooks.validate = [&, count] { return mean_loss(engine, *job.validation, count); };
   }
-  if (job.world && hooks.should_stop) {
-    hooks.should_stop = [&, mine = hooks.should_stop] {
-      return any_of(mine(), job.world->group());
-    };
+  if (hooks.should_stop) {
+    hooks.should_stop = [&, mine = hooks.should_stop] { return any_of(mine(), job.world.group()); };
   }
   return train(job.options, engine, job.batches, *job.optimizer, hooks);
 }

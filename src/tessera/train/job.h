@@ -7,18 +7,18 @@
 #include "tessera/base/export.h"
 #include "tessera/comm/world.h"
 #include "tessera/config/train_config.h"
-#include "tessera/data/batches.h"
 #include "tessera/optim/optimizer.h"
+#include "tessera/train/batch_source.h"
 #include "tessera/train/train_model.h"
 #include "tessera/train/trainer.h"
 
 namespace tessera TSR_API {
 
-/// The parts of a run as its configuration has them: here the strategies are composed.
+/// The parts of a run as its configuration has them.
 struct TrainJob {
-  std::optional<World> world;  // Where there are several ranks; it outlives what follows.
-  Batches batches;
-  std::optional<Batches> validation;  // What was held out, where the run validates.
+  World world;  // It outlives what follows.
+  TokenBatches batches;
+  std::optional<TokenBatches> validation;  // What was held out, if the run validates.
   TrainModel model;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;

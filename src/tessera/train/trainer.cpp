@@ -10,7 +10,7 @@
 #include "tessera/base/check.h"
 #include "tessera/optim/clip.h"
 #include "tessera/optim/optimizer.h"
-#include "tessera/train/batch_tensors.h"
+#include "tessera/train/batch_source.h"
 #include "tessera/train/engine.h"
 
 namespace tessera {
@@ -39,13 +39,21 @@ int64_t peak_memory(at::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-BatchTensors batch_of(const Engine& engine, const Batches& batches, int64_t step) {
-  const RowRange rows = engine.rows(batches.options().batch);
-  return to_tensors(batches.rows(step, rows.begin, rows.end), engine.device());
+BatchTensors batch_of(const Engine& engine, const BatchSource& batches, int64_t step) {
+  const auto [inputs, targets] = batches.rows(step, engine.rows());
+  return {.inputs = inputs.to(engine.device()), .targets = targets.to(engine.device())};
 }
 
-int64_t tokens_of(const BatchOptions& options) {
-  return options.batch * options.seq;
+void check_batches(const Engine& engine, const BatchSource& batches) {
+  TSR_CHECK(batches.batch() == engine.batch(), "batches of ", batches.batch(),
+            " rows for an engine that was composed for ", engine.batch(),
+            "; give both the same number");
+}
+
+// Of the whole batch, from this rank's rows.
+double tokens_of(const BatchTensors& own, int64_t batch) {
+  return static_cast<double>(own.inputs.numel()) / static_cast<double>(own.inputs.size(0)) *
+         static_cast<double>(batch);
 }
 
 // Waits until the device has done what it was given; a CPU has.
@@ -84,7 +92,7 @@ bool is_validated(const TrainerOptions& options, int64_t step) {
 }
 
 // Says what was wrong with a step, which has changed nothing.
-void refuse(const StepMetrics& metrics, const NamedParameters& parameters) {
+void refuse(const StepMetrics& metrics, const Parameters& parameters) {
   if (std::isfinite(metrics.loss)) clip_grads_(parameters, metrics.grad_norm, 1);  // Names them.
   throw NumericError(concat("the loss is ", metrics.loss, " at step ", metrics.step,
                             " (learning rate ", metrics.lr, "); lower the learning rate, warm up ",
@@ -94,16 +102,17 @@ void refuse(const StepMetrics& metrics, const NamedParameters& parameters) {
 
 }  // namespace
 
-int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batches,
+int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks) {
   check(options.learning_rate);
-  for (int64_t step = 0; step < options.steps; ++step) {
+  check_batches(engine, batches);
+  for (int64_t step = options.first_step; step < options.steps; ++step) {
     if (hooks.should_stop && hooks.should_stop()) return step;
     const BatchTensors batch = batch_of(engine, batches, step);
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options.clip, options.learning_rate.at(step));
     metrics.step = step;
-    metrics.tokens_per_s = static_cast<double>(tokens_of(batches.options())) / metrics.ms * 1e3;
+    metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
     const bool good = is_finite(metrics);
     if (good && hooks.validate && is_validated(options, step)) {
       metrics.validation_loss = hooks.validate();
@@ -114,7 +123,8 @@ int64_t train(const TrainerOptions& options, Engine& engine, const Batches& batc
   return options.steps;
 }
 
-double mean_loss(Engine& engine, const Batches& batches, int64_t count) {
+double mean_loss(Engine& engine, const BatchSource& batches, int64_t count) {
+  check_batches(engine, batches);
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     const BatchTensors batch = batch_of(engine, batches, i);

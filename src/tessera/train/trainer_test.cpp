@@ -49,8 +49,8 @@ Outcome outcome_of(const TrainConfig& config) {
   TrainJob job = make_job(config);
   Outcome outcome;
   train(job, {.after_step = [&](const StepMetrics& step) { outcome.steps.push_back(step); }});
-  for (const auto& [name, tensor] : job.model.engine->parameters()) {
-    outcome.weights.push_back(tensor.detach());
+  for (const Parameter& parameter : job.model.engine.parameters()) {
+    outcome.weights.push_back(parameter.tensor.detach());
   }
   return outcome;
 }
@@ -128,6 +128,46 @@ TEST_F(Trainer, ValidationDoesNotDisturbTheTraining) {
   EXPECT_EQ(losses_of(outcome_of(validated)), losses_of(outcome_of(rarely)));
 }
 
+TEST_F(Trainer, NormsMayBeLeftWithoutDecay) {
+  TrainConfig undecayed = config();
+  undecayed.optim = {
+      .kind = "sgd", .lr = 1, .schedule = "constant", .weight_decay = 0.5, .clip = 1e-30};
+  undecayed.optim.decay_norms = false;
+  undecayed.train.steps = 1;  // Clipped gradients change nothing: what changes is decay.
+  TrainJob job = make_job(undecayed);
+  train(job, {});
+  for (const Parameter& parameter : job.model.engine.parameters()) {
+    const bool norm = parameter.name.ends_with("norm.weight");
+    EXPECT_EQ(norm, parameter.tensor.eq(1).all().item<bool>()) << parameter.name;
+  }
+}
+
+TEST_F(Trainer, GoesOnFromAStep) {
+  TrainJob whole = make_job(config());
+  std::vector<double> losses;
+  train(whole, {.after_step = [&](const StepMetrics& step) { losses.push_back(step.loss); }});
+  TrainJob cut = make_job(config());
+  std::vector<double> parts;
+  const TrainerHooks keep{.after_step = [&](const StepMetrics& s) { parts.push_back(s.loss); }};
+  TrainerOptions options = cut.options;
+  options.steps = 5;
+  EXPECT_EQ(train(options, cut.model.engine, cut.batches, *cut.optimizer, keep), 5);
+  options = cut.options;
+  options.first_step = 5;
+  EXPECT_EQ(train(options, cut.model.engine, cut.batches, *cut.optimizer, keep), 12);
+  EXPECT_EQ(parts, losses);
+}
+
+TEST_F(Trainer, RefusesBatchesOfAnotherSize) {
+  TrainJob job = make_job(config());
+  TrainConfig other = config();
+  other.data.batch = 5;
+  const TrainJob larger = make_job(other);
+  EXPECT_EQ(message_of<ConfigError>(
+                [&] { train(job.options, job.model.engine, larger.batches, *job.optimizer); }),
+            "batches of 5 rows for an engine that was composed for 4; give both the same number");
+}
+
 TEST_F(Trainer, StopsWhenAsked) {
   TrainJob job = make_job(config());
   int64_t seen = 0;
@@ -137,9 +177,9 @@ TEST_F(Trainer, StopsWhenAsked) {
   EXPECT_EQ(seen, 3);
 }
 
-std::vector<at::Tensor> copies_of(const NamedParameters& parameters) {
+std::vector<at::Tensor> copies_of(const Parameters& parameters) {
   std::vector<at::Tensor> copies;
-  for (const auto& [name, tensor] : parameters) copies.push_back(tensor.detach().clone());
+  for (const Parameter& parameter : parameters) copies.push_back(parameter.tensor.detach().clone());
   return copies;
 }
 
@@ -156,7 +196,7 @@ TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
       wild.optim.clip = clip;
       wild.optim.schedule = "constant";
       TrainJob job = make_job(wild);
-      const NamedParameters parameters = job.model.engine->parameters();
+      const Parameters parameters = job.model.engine.parameters();
       StepMetrics last;
       std::vector<at::Tensor> good;
       const auto after_step = [&](const StepMetrics& step) {

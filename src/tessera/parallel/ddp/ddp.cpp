@@ -36,12 +36,13 @@ namespace autograd = torch::autograd;
 constexpr int kNoPass = -1;  // The engine's number outside of a backward pass.
 
 // A tensor that is listed under several names is reduced once.
-std::vector<TrainedParameter> trained_once(const NamedParameters& parameters) {
+std::vector<TrainedParameter> trained_once(const Parameters& parameters) {
   std::vector<TrainedParameter> trained;
   std::set<const at::TensorImpl*> known;
-  for (const auto& [name, tensor] : parameters) {
-    const bool is_new = known.insert(tensor.unsafeGetTensorImpl()).second;
-    if (is_new && tensor.requires_grad()) trained.push_back({name, tensor, tensor.detach()});
+  for (const Parameter& parameter : parameters) {
+    const bool is_new = known.insert(parameter.tensor.unsafeGetTensorImpl()).second;
+    if (is_new && parameter.tensor.requires_grad())
+      trained.push_back({parameter.name, parameter.tensor, parameter.tensor.detach()});
   }
   return trained;
 }
@@ -127,7 +128,7 @@ struct Ddp::State {
   [[noreturn]] void refuse(const EndedPass& ended) const;
 
   std::vector<TrainedParameter> trained;
-  const NamedParameters buffers;
+  const Parameters buffers;
   const Group group;
   const DdpOptions options;
   RankReport report;

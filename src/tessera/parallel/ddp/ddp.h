@@ -10,7 +10,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
-#include "tessera/layer/parameter.h"
+#include "tessera/tensor/parameter.h"
 
 namespace tessera TSR_API {
 
@@ -23,8 +23,8 @@ struct DdpOptions {
 
 /// What a replicated model consists of.
 struct DdpTensors {
-  NamedParameters parameters = {};
-  NamedParameters buffers = {};
+  Parameters parameters = {};
+  Parameters buffers = {};
 };
 
 /// Those of a torch::nn::Module, or of whatever lists them like one.

@@ -11,6 +11,7 @@ namespace tessera::plan::detail {
 Dialect megatron_dialect();
 Dialect olmo_dialect();
 Dialect nemo_dialect();
+Dialect tessera_dialect();
 
 /// Flags of a dialect by what they mean.
 class FlagReader {

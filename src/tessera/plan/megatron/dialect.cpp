@@ -1,6 +1,6 @@
 // How Megatron-Core's vocabulary says a layout.
 #include <algorithm>
-#include <array>
+#include <set>
 
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
@@ -45,8 +45,9 @@ std::vector<RoleOf> roles_of(const Plan& plan, const MegatronConfig& config) {
                             {Role::kPipeline, "PIPELINE_MODEL_PARALLEL_GROUP"},
                             {Role::kExpert, "EXPERT_MODEL_PARALLEL_GROUP"},
                             {Role::kGradients, "DATA_PARALLEL_GROUP_WITH_CP"}};
-  if (config.expert_model_parallel_size > 1) {
+  if (config.expert_model_parallel_size > 1 || config.expert_tensor_parallel_size) {
     roles.push_back({Role::kExpertGradients, "EXPERT_DATA_PARALLEL_GROUP"});
+    roles.push_back({Role::kExpertTensor, "EXPERT_TENSOR_PARALLEL_GROUP"});
   }
   if (plan.find(kInstances) != nullptr) roles.push_back({Role::kShards, kInstances});
   return roles;
@@ -77,27 +78,54 @@ int64_t stride_of(const DialectPlan& wanted, Role role) {
   return group ? (*group)[1].value - (*group)[0].value : 0;
 }
 
+struct AxisStride {
+  std::string name;
+  int64_t stride = 0;
+};
+using AxisStrides = std::vector<AxisStride>;
+
+// Whether axes of more than one rank nest in this order, fastest first.
+bool ascends(const AxisStrides& order) {
+  int64_t below = 0;
+  for (const AxisStride& axis : order) {
+    if (axis.stride == 0) continue;
+    if (axis.stride < below) return false;
+    below = axis.stride;
+  }
+  return true;
+}
+
+// The axes whose places matter: those of more than one rank, and those that may have more than one
+// among the experts.
+std::vector<std::string> placed(const AxisStrides& order, const DialectPlan& wanted) {
+  const bool sliced = wanted.size(Role::kExpertTensor) > 1;
+  std::vector<std::string> names;
+  for (const auto& [name, stride] : order) {
+    const bool expert = name == "ep" || name == "dp" || (name == "tp" && sliced);
+    if (stride > 0 || expert) names.push_back(name);
+  }
+  return names;
+}
+
 // Orders in which the wanted axes nest as they do, with ep at every place; the default comes first.
 std::vector<std::string> orders(const DialectPlan& wanted) {
-  struct Entry {
-    std::string name;
-    int64_t stride;
+  AxisStrides order{{"tp", stride_of(wanted, Role::kTensor)},
+                    {"cp", stride_of(wanted, Role::kContext)},
+                    {"ep", 0},
+                    {"dp", stride_of(wanted, Role::kData)},
+                    {"pp", stride_of(wanted, Role::kPipeline)}};
+  const auto default_place = [](const AxisStride& axis) {
+    return MegatronConfig{}.order.find(axis.name);
   };
-  std::vector<Entry> nesting{{"tp", stride_of(wanted, Role::kTensor)},
-                             {"cp", stride_of(wanted, Role::kContext)},
-                             {"dp", stride_of(wanted, Role::kData)},
-                             {"pp", stride_of(wanted, Role::kPipeline)}};
-  for (size_t i = 1; i < nesting.size(); ++i) {  // An axis of one rank stays where it stands.
-    if (nesting[i].stride == 0) nesting[i].stride = nesting[i - 1].stride;
-  }
-  std::ranges::stable_sort(nesting, {}, &Entry::stride);
-  std::vector<std::string> found{MegatronConfig{}.order};
-  for (const size_t place : {2U, 1U, 0U, 3U, 4U}) {
+  std::vector<std::string> found;
+  std::set<std::vector<std::string>> tried;
+  do {
+    if (!found.empty() && !ascends(order)) continue;
+    if (!tried.insert(placed(order, wanted)).second) continue;
     std::vector<std::string> names;
-    for (const Entry& entry : nesting) names.push_back(entry.name);
-    names.insert(names.begin() + static_cast<std::ptrdiff_t>(place), "ep");
+    for (const AxisStride& axis : order) names.push_back(axis.name);
     found.push_back(join(names, "-"));
-  }
+  } while (std::ranges::next_permutation(order, {}, default_place).found);
   return found;
 }
 
@@ -111,31 +139,19 @@ FlagValues sizes(const DialectPlan& wanted) {
   return flags;
 }
 
-// Sizes that the experts' tensor parallelism may have: as the decoder's, none, or one that puts the
-// members of an expert group as far apart as they are, with etp or with edp below ep.
-std::vector<std::optional<int64_t>> expert_tensor_sizes(const DialectPlan& wanted) {
-  std::vector<std::optional<int64_t>> sizes{std::nullopt};
-  const int64_t apart = stride_of(wanted, Role::kExpert);
-  if (apart == 0) return sizes;  // There are no experts.
-  const int64_t above =
-      wanted.plan.world() / wanted.size(Role::kExpert) / wanted.size(Role::kPipeline) / apart;
-  for (const int64_t size : {int64_t{1}, apart, above}) {
-    if (size > 0 && size != wanted.size(Role::kTensor)) sizes.emplace_back(size);
-  }
-  return sizes;
-}
-
 std::vector<FlagValues> attempts(const DialectPlan& wanted) {
+  FlagValues same = sizes(wanted);
+  const int64_t expert_tensor = wanted.size(Role::kExpertTensor);
+  const bool by_default =
+      wanted.size(Role::kExpert) > 1 && expert_tensor == wanted.size(Role::kTensor);
+  if (wanted.has_experts() && !by_default) {
+    same.push_back({"--expert-tensor-parallel-size", concat(expert_tensor)});
+  }
   std::vector<FlagValues> all;
   for (const std::string& order : orders(wanted)) {
-    for (const std::optional<int64_t> expert_tensor : expert_tensor_sizes(wanted)) {
-      FlagValues flags = sizes(wanted);
-      if (expert_tensor) {
-        flags.push_back({"--expert-tensor-parallel-size", concat(*expert_tensor)});
-      }
-      if (order != MegatronConfig{}.order) flags.push_back({"--order", order});
-      all.push_back(std::move(flags));
-    }
+    FlagValues flags = same;
+    if (order != MegatronConfig{}.order) flags.push_back({"--order", order});
+    all.push_back(std::move(flags));
   }
   return all;
 }

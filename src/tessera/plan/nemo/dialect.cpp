@@ -37,7 +37,7 @@ nemo::ParallelismSizes sizes_of(const FlagReader& flags) {
           .ep_size = flags.integer("ep").value_or(1)};
 }
 
-std::vector<RoleOf> roles_of(const Plan& plan, std::string_view strategy) {
+std::vector<RoleOf> roles_of(const Plan& plan, std::string_view strategy, nemo::MoeMesh moe_mesh) {
   std::vector<RoleOf> roles;
   const auto add = [&](Role role, const char* name) {
     if (plan.find(name) != nullptr) roles.push_back({role, name});
@@ -48,6 +48,9 @@ std::vector<RoleOf> roles_of(const Plan& plan, std::string_view strategy) {
   add(Role::kPipeline, "pp");
   add(Role::kExpert, "ep");
   add(Role::kExpertGradients, "ep_shard");
+  if (moe_mesh == nemo::MoeMesh::kDocument && plan.find("ep") != nullptr) {
+    add(Role::kExpertTensor, "tp");
+  }
   if (strategy == "fsdp2") {
     add(Role::kShards, "dp_shard_cp");
     add(Role::kReplicas, "dp_replicate");
@@ -63,11 +66,12 @@ DialectPlan make_plan(const DialectQuery& query) {
   const Dialect dialect = nemo_dialect();
   const FlagReader flags(dialect, query.flags);
   const auto config = nemo::strategy_named(flags.text("strategy").value_or("fsdp2"));
-  Plan plan = nemo_plan(query.world, config, sizes_of(flags), {.moe_mesh = moe_mesh_of(flags)});
+  const nemo::MoeMesh moe_mesh = moe_mesh_of(flags);
+  Plan plan = nemo_plan(query.world, config, sizes_of(flags), {.moe_mesh = moe_mesh});
   std::vector<ShownLayout> layouts{shown_as_is("mesh", plan.layout("world"))};
   if (plan.find("ep") != nullptr) layouts.push_back(shown_as_is("experts", plan.layout("moe")));
   const std::string strategy = strategy_name(config);
-  std::vector<RoleOf> roles = roles_of(plan, strategy);
+  std::vector<RoleOf> roles = roles_of(plan, strategy, moe_mesh);
   return {.dialect = dialect.name,
           .plan = std::move(plan),
           .layouts = std::move(layouts),

@@ -9,8 +9,8 @@
 
 #include "tessera/comm/group.h"
 #include "tessera/comm/work.h"
-#include "tessera/layer/parameter.h"
 #include "tessera/parallel/ddp/internal/pass_code.h"
+#include "tessera/tensor/parameter.h"
 
 namespace tessera::ddp::detail {
 

@@ -9,7 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
-#include "tessera/layer/hollow.h"
+#include "tessera/tensor/unallocated.h"
 
 namespace tessera::ddp::detail {
 namespace {
@@ -28,12 +28,12 @@ std::vector<std::string> lines_of(const DdpTensors& tensors, const DdpOptions& o
   std::vector<std::string> lines{
       concat("bucket_bytes ", options.bucket_bytes, " and reduce_dtype ",
              options.reduce_dtype ? c10::toString(*options.reduce_dtype) : "of the parameters")};
-  for (const auto& [name, tensor] : tensors.parameters) {
-    lines.push_back(concat("parameter '", name, "' of ", text_of(tensor),
-                           tensor.requires_grad() ? "" : ", which is not trained"));
+  for (const Parameter& parameter : tensors.parameters) {
+    lines.push_back(concat("parameter '", parameter.name, "' of ", text_of(parameter.tensor),
+                           parameter.tensor.requires_grad() ? "" : ", which is not trained"));
   }
-  for (const auto& [name, tensor] : tensors.buffers) {
-    lines.push_back(concat("buffer '", name, "' of ", text_of(tensor)));
+  for (const Parameter& parameter : tensors.buffers) {
+    lines.push_back(concat("buffer '", parameter.name, "' of ", text_of(parameter.tensor)));
   }
   return lines;
 }
@@ -42,7 +42,8 @@ void check_tensor(const std::string& what, const at::Tensor& tensor, const Group
   TSR_CHECK(tensor.defined(), what, " is undefined; leave it out");
   TSR_CHECK(tensor.layout() == at::kStrided, what, " is of layout ", tensor.layout(),
             "; only dense tensors are replicated");
-  TSR_CHECK(!is_hollow(tensor), what, " has no memory yet; load or initialize the model first");
+  TSR_CHECK(!is_unallocated(tensor), what,
+            " has no memory yet; load or initialize the model first");
   TSR_CHECK(group.takes(tensor.device().type()), what, " is on ", tensor.device().str(),
             ", but group ", group.name(), " uses ", to_string(group.backend()),
             "; move the model, or use gloo");
@@ -68,17 +69,17 @@ void check_options(const DdpOptions& options) {
 void check_here(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
   check_options(options);
   std::set<std::string> names;
-  for (const auto& [name, tensor] : tensors.parameters) {
-    const std::string what = concat("parameter '", name, "'");
-    check_tensor(what, tensor, group);
-    if (tensor.requires_grad()) check_trained(what, tensor);
-    TSR_CHECK(names.insert(name).second, what, " is listed twice; names are given once");
-    TSR_CHECK(tensor.device() == tensors.parameters[0].tensor.device(), what, " is on ",
-              tensor.device().str(), ", others are on ",
+  for (const Parameter& parameter : tensors.parameters) {
+    const std::string what = concat("parameter '", parameter.name, "'");
+    check_tensor(what, parameter.tensor, group);
+    if (parameter.tensor.requires_grad()) check_trained(what, parameter.tensor);
+    TSR_CHECK(names.insert(parameter.name).second, what, " is listed twice; names are given once");
+    TSR_CHECK(parameter.tensor.device() == tensors.parameters[0].tensor.device(), what, " is on ",
+              parameter.tensor.device().str(), ", others are on ",
               tensors.parameters[0].tensor.device().str(), "; a replica lies on one device");
   }
-  for (const auto& [name, tensor] : tensors.buffers) {
-    check_tensor(concat("buffer '", name, "'"), tensor, group);
+  for (const Parameter& parameter : tensors.buffers) {
+    check_tensor(concat("buffer '", parameter.name, "'"), parameter.tensor, group);
   }
 }
 
@@ -119,12 +120,12 @@ void check_same_model(const DdpTensors& tensors, const DdpOptions& options, cons
   check_same(group, "the models differ on the ranks", lines_of(tensors, options));
 }
 
-void take_values_of_first(std::span<const NamedParameter> tensors, const Group& group) {
+void take_values_of_first(std::span<const Parameter> tensors, const Group& group) {
   std::map<at::ScalarType, Message> open;
-  for (const auto& [name, tensor] : tensors) {
-    Message& message = open[tensor.scalar_type()];
-    message.tensors.push_back(tensor.detach());
-    message.bytes += static_cast<int64_t>(tensor.nbytes());
+  for (const Parameter& parameter : tensors) {
+    Message& message = open[parameter.tensor.scalar_type()];
+    message.tensors.push_back(parameter.tensor.detach());
+    message.bytes += static_cast<int64_t>(parameter.tensor.nbytes());
     if (message.bytes < kMessageBytes) continue;
     send(message, group);
     message = {};

@@ -14,6 +14,6 @@ namespace tessera::ddp::detail {
 void check_same_model(const DdpTensors& tensors, const DdpOptions& options, const Group& group);
 
 /// **Collective.** Rank 0's values on all ranks, in few messages.
-void take_values_of_first(std::span<const NamedParameter> tensors, const Group& group);
+void take_values_of_first(std::span<const Parameter> tensors, const Group& group);
 
 }  // namespace tessera::ddp::detail

@@ -1,4 +1,4 @@
-#include "tessera/train/batch_tensors.h"
+#include "tessera/train/batch_source.h"
 
 #include <ATen/ops/from_blob.h>
 
@@ -17,10 +17,14 @@ at::Tensor tensor_of(std::vector<int64_t> numbers, at::IntArrayRef shape) {
 
 }  // namespace
 
-BatchTensors to_tensors(BatchRows rows, at::Device device) {
+BatchTensors to_tensors(BatchRows rows) {
   const std::array<int64_t, 2> shape{rows.rows, rows.seq};
-  return {.inputs = tensor_of(std::move(rows.inputs), shape).to(device),
-          .targets = tensor_of(std::move(rows.targets), shape).to(device)};
+  return {.inputs = tensor_of(std::move(rows.inputs), shape),
+          .targets = tensor_of(std::move(rows.targets), shape)};
+}
+
+BatchTensors TokenBatches::rows(int64_t step, Span rows) const {
+  return to_tensors(batches_.rows(step, rows.begin, rows.end));
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-#include "tessera/train/single_engine.h"
+// A model in a world of one rank.
+#include "tessera/train/compose.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
@@ -6,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/comm/world.h"
+#include "tessera/plan/train_plan.h"
 
 namespace tessera {
 namespace {
@@ -13,23 +16,30 @@ namespace {
 // The mean square error of a line through the origin.
 struct Line {
   at::Tensor slope = at::arange(1, 4, at::kDouble).requires_grad_();
+  World world = World::connect(LaunchInfo{}, {});
 
-  SingleEngine engine(int64_t accumulate) const {
-    const auto loss = [slope = slope](const at::Tensor& x, const at::Tensor& y) {
-      return (x.matmul(slope) - y).square().mean();
+  Engine engine(int64_t slices) const {
+    const auto forward = [slope = slope](const at::Tensor& x, const Pass&) {
+      return x.matmul(slope);
     };
-    return {{{"slope", slope}}, loss, {.accumulate = accumulate}};
+    const auto loss = [](const at::Tensor& y, const at::Tensor& target) {
+      return (y - target).square().mean();
+    };
+    const Model model =
+        model_of({{.name = "line", .parameters = {{"slope", slope}}, .forward = forward}}, loss);
+    return compose(model, realize(train_plan(1, {}), world),
+                   {.batch = 5, .schedule = one_rank(slices)});
   }
 };
 
 const at::Tensor kInputs = at::randn({5, 3}, at::kDouble);
 const at::Tensor kTargets = at::randn({5}, at::kDouble);
 
-TEST(SingleEngine, TakesTheWholeBatch) {
-  EXPECT_EQ(Line().engine(1).rows(7), (RowRange{0, 7}));
+TEST(Compose, OneRankTakesTheWholeBatch) {
+  EXPECT_EQ(Line().engine(1).rows(), (Span{0, 5}));
 }
 
-TEST(SingleEngine, SlicesOfUnevenSizeGiveTheGradientOfTheWhole) {
+TEST(Compose, SlicesOfUnevenSizeGiveTheGradientOfTheWhole) {
   const Line whole;
   const at::Tensor loss = whole.engine(1).train_step(kInputs, kTargets);
   for (const int64_t slices : {2, 3, 5}) {
@@ -41,27 +51,24 @@ TEST(SingleEngine, SlicesOfUnevenSizeGiveTheGradientOfTheWhole) {
   }
 }
 
-TEST(SingleEngine, EvaluatesWithoutGradients) {
+TEST(Compose, EvaluatesWithoutGradients) {
   const Line line;
   const at::Tensor loss = line.engine(2).evaluate(kInputs, kTargets);
+  EXPECT_FALSE(line.slope.grad().defined());
   EXPECT_TRUE(loss.allclose(line.engine(1).train_step(kInputs, kTargets), 1e-13));
-  const Line untouched;
-  untouched.engine(1).evaluate(kInputs, kTargets);
-  EXPECT_FALSE(untouched.slope.grad().defined());
 }
 
-TEST(SingleEngine, MeasuresTheGradient) {
+TEST(Compose, MeasuresTheGradient) {
   const Line line;
-  SingleEngine engine = line.engine(1);
+  Engine engine = line.engine(1);
   engine.train_step(kInputs, kTargets);
   const at::Tensor before = line.slope.grad().clone();
   EXPECT_DOUBLE_EQ(engine.grad_norm(), before.norm().item<double>());
   EXPECT_TRUE(line.slope.grad().equal(before));
 }
 
-TEST(SingleEngine, RefusesMoreSlicesThanRows) {
+TEST(Compose, RefusesMoreSlicesThanRows) {
   EXPECT_THROW(Line().engine(6).train_step(kInputs, kTargets), ConfigError);
-  EXPECT_THROW(Line().engine(0), ConfigError);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tessera/train/batch_tensors.h"
+#include "tessera/train/batch_source.h"
 
 #include <gtest/gtest.h>
 

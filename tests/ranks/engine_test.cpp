@@ -1,7 +1,8 @@
 // A Llama on replicas of pipelines, against the same Llama in one process.
-#include "tessera/train/parallel_engine.h"
+#include "tessera/train/engine.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,11 +13,15 @@
 #include "tessera/data/batches.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
+#include "tessera/model/llama.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/clip.h"
 #include "tessera/optim/sgd.h"
+#include "tessera/plan/train_plan.h"
 #include "tessera/schedule/search.h"
-#include "tessera/train/single_engine.h"
+#include "tessera/train/batch_source.h"
+#include "tessera/train/compose.h"
+#include "tessera/train/gather.h"
 #include "tessera/train/trainer.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
@@ -73,9 +78,9 @@ at::Tensor targets(const Case& c, int64_t step) {
   return tokens(c, step + 1);
 }
 
-std::unique_ptr<Optimizer> optimizer_of(const Case& c, const Engine& engine) {
-  if (c.adamw) return std::make_unique<AdamW>(engine.parameters());
-  return std::make_unique<Sgd>(engine.parameters(), SgdOptions{.momentum = 0.9});
+std::unique_ptr<Optimizer> optimizer_of(const Case& c, const Parameters& parameters) {
+  if (c.adamw) return std::make_unique<AdamW>(parameters);
+  return std::make_unique<Sgd>(parameters, SgdOptions{.momentum = 0.9});
 }
 
 struct Trained {
@@ -86,8 +91,8 @@ struct Trained {
 
 Trained train(const Case& c, Engine& engine) {
   Trained trained;
-  const auto optimizer = optimizer_of(c, engine);
-  const RowRange rows = engine.rows(c.batch);
+  const auto optimizer = optimizer_of(c, engine.parameters());
+  const Span rows = engine.rows();
   const auto mine = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
   for (int64_t step = 0; step < kSteps; ++step) {
     optimizer->zero_grad();
@@ -103,30 +108,39 @@ Trained train(const Case& c, Engine& engine) {
 
 struct Reference {
   Llama model;
-  Trained trained;
+  Trained trained = {};
 };
 
+// With plain LibTorch, without an engine.
 Reference train_alone(const Case& c) {
-  Llama model(config_of(c), {.dtype = at::kDouble, .device = testkit::device()});
-  model.initialize(kSeed);
-  const auto loss = [&](const at::Tensor& x, const at::Tensor& y) {
-    return token_loss(model.forward(x), y);
-  };
-  SingleEngine engine(model.named_parameters(), loss);
-  Trained trained = train(c, engine);
-  return {std::move(model), std::move(trained)};
+  Reference alone{Llama(config_of(c), {.dtype = at::kDouble, .device = testkit::device()})};
+  const Llama& model = alone.model;
+  alone.model.initialize(kSeed);
+  const auto optimizer = optimizer_of(c, model.named_parameters());
+  for (int64_t step = 0; step < kSteps; ++step) {
+    optimizer->zero_grad();
+    const at::Tensor loss = token_loss(model.forward(tokens(c, step)), targets(c, step));
+    loss.backward();
+    alone.trained.losses.push_back(loss.item<double>());
+    alone.trained.norms.push_back(clip_grad_norm_(model.named_parameters(), 0.5));
+    optimizer->step(0.1);
+  }
+  const at::NoGradGuard no_grad;
+  alone.trained.evaluated = token_loss(model.forward(tokens(c, 9)), targets(c, 9)).item<double>();
+  return alone;
 }
 
 bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
   return at::allclose(at::tensor(a), at::tensor(b), kExact, kExact);
 }
 
-void expect_same_parameters(const Case& c, const NamedParameters& mine, const Llama& whole) {
+void expect_same_parameters(const Case& c, const Parameters& mine, const Llama& whole) {
   std::map<std::string, at::Tensor> expected;
-  for (const auto& [name, tensor] : whole.named_parameters()) expected[name] = tensor;
-  for (const auto& [name, tensor] : mine) {
-    RANK_EXPECT(at::allclose(tensor, expected.at(name), kExact, kExact))
-        << name << "; " << text_of(c);
+  for (const Parameter& parameter : whole.named_parameters())
+    expected[parameter.name] = parameter.tensor;
+  for (const Parameter& parameter : mine) {
+    RANK_EXPECT(at::allclose(parameter.tensor, expected.at(parameter.name), kExact, kExact))
+        << parameter.name << "; " << text_of(c);
   }
 }
 
@@ -134,14 +148,17 @@ Schedule schedule_of(const Case& c) {
   return make_schedule({.kind = c.kind, .pp = c.pp, .microbatches = c.microbatches}, {});
 }
 
+Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
+  const LlamaConfig config = config_of(c);
+  Model model = llama_model(config, {.dtype = dtype, .device = testkit::device()});
+  model.fill = [config](const Parameters& parameters) { fill_llama(parameters, config, kSeed); };
+  const Plan plan = train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp});
+  return compose(model, realize(plan, world),
+                 {.batch = c.batch, .schedule = schedule_of(c), .device = testkit::device()});
+}
+
 void check_case(World& world, const Case& c) {
-  const Schedule schedule = schedule_of(c);
-  const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
-  LlamaStages stages =
-      make_llama_stages(config_of(c), {.dtype = at::kDouble, .device = testkit::device()}, schedule,
-                        mesh.get_local_rank("pp"));
-  for (const auto& part : stages.parts) part->initialize(kSeed);
-  ParallelEngine engine(stages, schedule, world, mesh, c.batch);
+  Engine engine = engine_of(world, c, at::kDouble);
   const Trained trained = train(c, engine);
   const Reference alone = train_alone(c);
   RANK_EXPECT(are_close(trained.losses, alone.trained.losses)) << text_of(c);
@@ -168,7 +185,7 @@ void check_kinds(World& world, int64_t dp, int64_t pp) {
   }
 }
 
-TEST(ParallelEngine, TwoRanksTrainAsOneProcess) {
+TEST(Engine, TwoRanksTrainAsOneProcess) {
   run_ranks(2, [](World& world) {
     check_kinds(world, 1, 2);
     check_case(world, {.dp = 2, .microbatches = 1});
@@ -177,14 +194,14 @@ TEST(ParallelEngine, TwoRanksTrainAsOneProcess) {
   });
 }
 
-TEST(ParallelEngine, ThreeRanksTrainAsOneProcess) {
+TEST(Engine, ThreeRanksTrainAsOneProcess) {
   run_ranks(3, [](World& world) {
     check_case(world, {.pp = 3, .microbatches = 5, .tied = true, .batch = 8});
     check_case(world, {.dp = 3, .microbatches = 2, .batch = 8, .adamw = true});
   });
 }
 
-TEST(ParallelEngine, FourRanksTrainAsOneProcess) {
+TEST(Engine, FourRanksTrainAsOneProcess) {
   run_ranks(4, [](World& world) {
     check_kinds(world, 2, 2);
     check_kinds(world, 1, 4);
@@ -194,17 +211,16 @@ TEST(ParallelEngine, FourRanksTrainAsOneProcess) {
   });
 }
 
-TEST(ParallelEngine, StagesAreWrittenAsOneModel) {
+TEST(Engine, StagesAreWrittenAsOneModel) {
   run_ranks(4, [](World& world) {
     for (const bool tied : {false, true}) {
       const Case c{.dp = 2, .pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tied = tied};
-      const Schedule schedule = schedule_of(c);
-      const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
-      LlamaStages stages = make_llama_stages(config_of(c), {}, schedule, mesh.get_local_rank("pp"));
-      for (const auto& part : stages.parts) part->initialize(kSeed);
-      const ParallelEngine engine(stages, schedule, world, mesh, c.batch);
+      const Engine engine = engine_of(world, c, at::kFloat);
       const testkit::TemporaryFolder folder;
-      engine.save(folder.path());
+      const Llama whole(config_of(c));
+      gather_parameters(
+          engine.parameters(), whole.named_parameters(), engine.plan().group("norm"),
+          [&](const auto& source) { whole.save(folder.path(), Llama::kShardBytes, source); });
       if (world.rank().value != 0) continue;
       Llama read(config_of(c)), made(config_of(c));
       read.load(WeightFiles(folder.path()));
@@ -226,20 +242,17 @@ std::string token_file(const testkit::TemporaryFolder& folder) {
 
 // A learning rate that makes the second loss, or its gradients, infinite or no number.
 void train_wildly(World& world, const Case& c) {
-  const Schedule schedule = schedule_of(c);
-  const DeviceMesh mesh(world, Layout::row_major({{"pp", c.pp}, {"dp", c.dp}}));
-  LlamaStages stages = make_llama_stages(config_of(c), {.device = testkit::device()}, schedule,
-                                         mesh.get_local_rank("pp"));
-  for (const auto& part : stages.parts) part->initialize(kSeed);
-  ParallelEngine engine(stages, schedule, world, mesh, c.batch);
-  const auto optimizer = optimizer_of(c, engine);
+  Engine engine = engine_of(world, c, at::kFloat);
+  const auto optimizer = optimizer_of(c, engine.parameters());
   const testkit::TemporaryFolder folder;
-  const Batches batches(TokenData({.paths = {token_file(folder)}}), {.batch = c.batch, .seq = 6});
+  const TokenBatches batches(
+      Batches(TokenData({.paths = {token_file(folder)}}), {.batch = c.batch, .seq = 6}));
   std::vector<at::Tensor> good;
   const auto keep = [&](const StepMetrics& step) {
     if (!std::isfinite(step.loss) || !std::isfinite(step.grad_norm)) return;
     good.clear();
-    for (const auto& [name, tensor] : engine.parameters()) good.push_back(tensor.detach().clone());
+    for (const Parameter& parameter : engine.parameters())
+      good.push_back(parameter.tensor.detach().clone());
   };
   const TrainerOptions options{.steps = 5, .learning_rate = {.peak = 1e30}};
   const std::string said = testkit::message_of<NumericError>(
@@ -251,7 +264,7 @@ void train_wildly(World& world, const Case& c) {
   }
 }
 
-TEST(ParallelEngine, AfterAStepThatIsNotFiniteAllRanksHaveTheWeightsOfTheLastGoodOne) {
+TEST(Engine, AfterAStepThatIsNotFiniteAllRanksHaveTheWeightsOfTheLastGoodOne) {
   run_ranks(4, [](World& world) {
     train_wildly(world, {.dp = 4, .microbatches = 1, .adamw = true});
     train_wildly(world, {.dp = 2, .pp = 2, .microbatches = 2});
@@ -259,20 +272,12 @@ TEST(ParallelEngine, AfterAStepThatIsNotFiniteAllRanksHaveTheWeightsOfTheLastGoo
   });
 }
 
-TEST(ParallelEngine, RefusesABatchThatLeavesReplicasWithout) {
+TEST(Engine, RefusesABatchThatLeavesReplicasWithout) {
   run_ranks(2, [](World& world) {
     const Case c{.dp = 2, .microbatches = 1, .batch = 1};
     const std::string message = testkit::message_of<ConfigError>([&] { check_case(world, c); });
     RANK_EXPECT(message.find("too small for 2 replicas") != std::string::npos) << message;
   });
-}
-
-TEST(LlamaParts, FollowTheSplitPoints) {
-  const auto parts = llama_parts({.num_hidden_layers = 10}, 4);
-  ASSERT_EQ(parts.size(), 4U);
-  EXPECT_EQ(parts[0], (LlamaPart{.begin = 0, .end = 2, .embedding = true, .head = false}));
-  EXPECT_EQ(parts[1], (LlamaPart{.begin = 2, .end = 5, .embedding = false, .head = false}));
-  EXPECT_EQ(parts[3], (LlamaPart{.begin = 8, .end = 10, .embedding = false, .head = true}));
 }
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace tessera TSR_API {
 
 /// A tensor with a shape and without memory: what reads it raises an error. It gets its memory by
 /// set_data or by a storage of its size; until then a model of any size costs nothing.
-at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options);
+at::Tensor unallocated(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// Whether it has elements but no memory.
-bool is_hollow(const at::Tensor& tensor);
+bool is_unallocated(const at::Tensor& tensor);
 
 }  // namespace tessera

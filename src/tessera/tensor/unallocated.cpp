@@ -1,11 +1,11 @@
-#include "tessera/layer/hollow.h"
+#include "tessera/tensor/unallocated.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/StorageImpl.h>
 
 namespace tessera {
 
-at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options) {
+at::Tensor unallocated(at::IntArrayRef shape, const at::TensorOptions& options) {
   const at::Tensor tensor = at::empty({0}, options);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   // Without this some operators would read at the null pointer.
@@ -14,7 +14,7 @@ at::Tensor hollow(at::IntArrayRef shape, const at::TensorOptions& options) {
   return tensor;
 }
 
-bool is_hollow(const at::Tensor& tensor) {
+bool is_unallocated(const at::Tensor& tensor) {
   return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
 }
 

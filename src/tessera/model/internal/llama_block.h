@@ -1,0 +1,80 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "tessera/format/llama_config.h"
+#include "tessera/layer/rotary.h"
+#include "tessera/layer/unit.h"
+
+/// The layers of a Llama. Shapes in comments: B batch, S positions, D hidden_size, H heads, K
+/// key-value heads, h head_dim, F intermediate_size, V vocab_size.
+namespace tessera::model::detail {
+
+/// A parameter without memory.
+at::Tensor make_parameter(at::IntArrayRef shape, const at::TensorOptions& options);
+
+/// StateError if the tensor has no memory. One tensor of a unit speaks for all of it: strategies
+/// fill and free units whole.
+void check_filled(const at::Tensor& tensor);
+
+/// Which dimension of a linear layer's weight tensor parallelism cuts.
+enum class CutBy { kOutputs, kInputs };
+
+struct Projection {
+  Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut,
+             const at::TensorOptions& options);
+
+  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
+  void list(const std::string& name, Parameters& to) const;
+
+  at::Tensor weight;
+  at::Tensor bias;  // Undefined if there is none.
+  CutBy cut;
+};
+
+struct Attention {
+  Attention(const LlamaConfig& config, const at::TensorOptions& options);
+
+  // [B, S, D] → [B, S, D]
+  at::Tensor operator()(const at::Tensor& x, const RotaryTable& rotary, const Pass& pass) const;
+  void list(const std::string& name, Parameters& to) const;
+
+  int64_t head_dim;
+  Projection q, k, v, o;
+};
+
+struct SwiGlu {
+  SwiGlu(const LlamaConfig& config, const at::TensorOptions& options);
+
+  // [B, S, D] → [B, S, F] → [B, S, D]
+  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
+  void list(const std::string& name, Parameters& to) const;
+
+  Projection gate, up, down;
+};
+
+struct Norm {
+  Norm(const LlamaConfig& config, const at::TensorOptions& options);
+
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  at::Tensor weight;
+  double eps;
+};
+
+struct Block {
+  Block(const LlamaConfig& config, const at::TensorOptions& options);
+
+  // [B, S, D] → [B, S, D]
+  at::Tensor operator()(const at::Tensor& x, const RotaryTable& rotary, const Pass& pass) const;
+  void list(const std::string& name, Parameters& to) const;
+
+  Attention attention;
+  SwiGlu mlp;
+  Norm before_attention, before_mlp;
+};
+
+}  // namespace tessera::model::detail

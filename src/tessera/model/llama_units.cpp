@@ -1,0 +1,170 @@
+#include "tessera/model/llama_units.h"
+
+#include <memory>
+#include <utility>
+
+#include "tessera/base/check.h"
+#include "tessera/layer/linear.h"
+#include "tessera/layer/tokens.h"
+#include "tessera/model/internal/llama_block.h"
+#include "tessera/model/weights.h"
+#include "tessera/tensor/random.h"
+
+namespace tessera {
+
+using namespace model::detail;
+
+namespace {
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+
+at::TensorOptions tensor_options(const LlamaOptions& options) {
+  return at::device(options.device).dtype(options.dtype);
+}
+
+at::Tensor vocabulary(const LlamaConfig& config, const LlamaOptions& options) {
+  return make_parameter({config.vocab_size, config.hidden_size}, tensor_options(options));
+}
+
+Parameter vocabulary_parameter(const char* name, const at::Tensor& weight) {
+  return {name, weight, 0};
+}
+
+/// The angles for the positions seen last, which all blocks share.
+class Rotary {
+ public:
+  explicit Rotary(const LlamaConfig& config) : frequencies_(rotary_frequencies(config)) {}
+
+  // Made again for another length, dtype or device alone.
+  const RotaryTable& table_for(const at::Tensor& hidden) {
+    const at::Tensor& known = table_.cosines;
+    if (!known.defined() || known.size(0) != hidden.size(1) || known.dtype() != hidden.dtype() ||
+        known.device() != hidden.device()) {
+      table_ = rotary_table(frequencies_, hidden.size(1), hidden.options());
+    }
+    return table_;
+  }
+
+ private:
+  std::vector<double> frequencies_;
+  RotaryTable table_ = {};
+};
+
+Unit embedding_unit(const at::Tensor& weight) {
+  return {.name = "model.embed_tokens",
+          .parameters = {vocabulary_parameter(kEmbedding, weight)},
+          .forward =
+              [weight](const at::Tensor& tokens, const Pass&) {
+                check_filled(weight);
+                return embed(tokens, weight);
+              },
+          .defers = true};
+}
+
+Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& options,
+                const std::shared_ptr<Rotary>& rotary) {
+  const Block block(config, tensor_options(options));
+  Unit unit{.name = concat("model.layers.", index), .defers = true};
+  block.list(unit.name, unit.parameters);
+  unit.forward = [block, rotary, size = config.hidden_size](const at::Tensor& hidden,
+                                                            const Pass& pass) {
+    TSR_CHECK(hidden.dim() == 3 && hidden.size(2) == size, "hidden states of shape ",
+              hidden.sizes(), " came; blocks take [batch, positions, ", size, "]");
+    check_filled(block.attention.q.weight);
+    return block(hidden, rotary->table_for(hidden), pass);
+  };
+  return unit;
+}
+
+// `shared` is the embedding's weight of a tied head whose embedding is here, too.
+Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at::Tensor& shared) {
+  const at::Tensor weight = shared.defined() ? shared : vocabulary(config, options);
+  const Norm norm(config, tensor_options(options));
+  Unit unit{.name = "lm_head", .defers = true};
+  const bool copy = config.tie_word_embeddings && !shared.defined();
+  if (copy) unit.parameters.push_back(vocabulary_parameter(kEmbedding, weight));
+  unit.parameters.push_back({"model.norm.weight", norm.weight});
+  if (!config.tie_word_embeddings) {
+    unit.parameters.push_back(vocabulary_parameter("lm_head.weight", weight));
+  }
+  unit.forward = [norm, weight](const at::Tensor& hidden, const Pass& pass) {
+    check_filled(weight);
+    return linear(norm(hidden), weight, {}, pass.deferred);
+  };
+  return unit;
+}
+
+Distribution initial(const std::string& name, const LlamaConfig& config) {
+  if (name.ends_with("norm.weight")) return Constant{1};
+  if (name.ends_with(".bias")) return Constant{0};
+  return Normal{.std = config.initializer_range};
+}
+
+// Files may hold a tied head a second time, and old ones the frequencies of the rotary embedding.
+bool is_no_parameter(std::string_view name, const LlamaConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") ||
+         (config.tie_word_embeddings && name == "lm_head.weight");
+}
+
+Parameters whole_llama(const LlamaConfig& config) {
+  Parameters all;
+  for (Unit& unit : llama_units(config, {}, {0, num_llama_units(config)})) {
+    all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+int64_t num_llama_units(const LlamaConfig& config) {
+  return config.num_hidden_layers + 2;
+}
+
+std::vector<Unit> llama_units(const LlamaConfig& config, const LlamaOptions& options, Span units) {
+  check(config);
+  TSR_CHECK(at::isFloatingType(options.dtype), "a Llama of dtype ", options.dtype,
+            " cannot be trained; choose a floating-point one");
+  const int64_t count = num_llama_units(config);
+  TSR_CHECK(0 <= units.begin && units.begin <= units.end && units.end <= count, "units ",
+            units.begin, " to ", units.end, " of a Llama that has ", count);
+  const auto rotary = std::make_shared<Rotary>(config);
+  at::Tensor embedding;
+  std::vector<Unit> made;
+  for (int64_t i = units.begin; i < units.end; ++i) {
+    if (i == 0) {
+      embedding = vocabulary(config, options);
+      made.push_back(embedding_unit(embedding));
+    } else if (i + 1 == count) {
+      made.push_back(
+          head_unit(config, options, config.tie_word_embeddings ? embedding : at::Tensor()));
+    } else {
+      made.push_back(block_unit(i - 1, config, options, rotary));
+    }
+  }
+  return made;
+}
+
+Model llama_model(const LlamaConfig& config, const LlamaOptions& options) {
+  const int64_t count = num_llama_units(config);
+  Model model{
+      .num_units = count,
+      .build = [config, options](Span units) { return llama_units(config, options, units); },
+      .loss = token_loss,
+      .layers = {1, count - 1}};
+  if (config.tie_word_embeddings) model.tied = {{kEmbedding, 0, count - 1}};
+  return model;
+}
+
+void fill_llama(const Parameters& parameters, const LlamaConfig& config, uint64_t seed) {
+  for (const Parameter& parameter : parameters) {
+    initialize(parameter, {.seed = seed, .name = parameter.name}, initial(parameter.name, config));
+  }
+}
+
+void fill_llama(const Parameters& parameters, const LlamaConfig& config, const WeightFiles& files) {
+  check_weights(files, whole_llama(config),
+                [&](std::string_view name) { return is_no_parameter(name, config); });
+  for (const Parameter& parameter : parameters) load(parameter, files);
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/optim/optimizer.h"
+
+namespace tessera TSR_API {
+
+/// Optimizers of disjoint parameters as one, each with options of its own: parameter groups.
+///
+///   auto [matrices, others] = split_parameters(engine.parameters(), is_matrix);
+///   std::vector<std::unique_ptr<Optimizer>> groups;
+///   groups.push_back(std::make_unique<AdamW>(matrices, AdamWOptions{.weight_decay = 0.1}));
+///   groups.push_back(std::make_unique<AdamW>(others, AdamWOptions{.weight_decay = 0}));
+///   Grouped optimizer(std::move(groups));
+class Grouped final : public Optimizer {
+ public:
+  explicit Grouped(std::vector<std::unique_ptr<Optimizer>> groups) : groups_(std::move(groups)) {}
+
+  void step(double learning_rate) override;
+  void zero_grad() override;
+  /// Group by group.
+  std::vector<OptimizerState> state() const override;
+
+ private:
+  std::vector<std::unique_ptr<Optimizer>> groups_;
+};
+
+/// The parameters for which `chosen` holds, and the others.
+std::pair<Parameters, Parameters> split_parameters(
+    const Parameters& parameters, const std::function<bool(const Parameter&)>& chosen);
+
+/// Whether weight decay is usual for it: not for norms and biases, which have one dimension.
+bool is_matrix(const Parameter& parameter);
+
+}  // namespace tessera

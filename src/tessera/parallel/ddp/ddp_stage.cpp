@@ -1,0 +1,33 @@
+#include "tessera/parallel/ddp/ddp_stage.h"
+
+namespace tessera {
+
+DdpStage::DdpStage(const std::vector<ReducedTensors>& parts, ReduceTime when, double share)
+    : when_(when) {
+  for (const auto& [tensors, group] : parts) {
+    ddp_.emplace_back(tensors, group);
+    ddp_.back().set_share(share);
+  }
+}
+
+void DdpStage::begin_step() {
+  held_.clear();
+  for (const Ddp& ddp : ddp_) held_.push_back(ddp.no_sync());
+}
+
+void DdpStage::last_backward() {
+  if (when_ == ReduceTime::kInBackward) held_.clear();
+}
+
+void DdpStage::reduce_grad() {
+  if (when_ == ReduceTime::kInBackward) return;
+  held_.clear();
+  for (const Ddp& ddp : ddp_) ddp.start_reduce();
+}
+
+void DdpStage::finish_step() {
+  if (when_ == ReduceTime::kInBackward) return;
+  for (const Ddp& ddp : ddp_) ddp.finish_reduce();
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/parallel/data_parallel.h"
+#include "tessera/parallel/ddp/ddp.h"
+
+namespace tessera TSR_API {
+
+/// When a stage's gradients are reduced.
+enum class ReduceTime {
+  kInBackward,  // While the last backward pass still runs.
+  kAtAction,    // At REDUCE_GRAD, while other stages compute: nobody waits for it in between.
+};
+
+/// Parameters whose gradients are summed over one group.
+struct ReducedTensors {
+  DdpTensors tensors = {};
+  Group group;
+};
+
+/// The copies of one stage on several ranks.
+class DdpStage final : public DataParallel {
+ public:
+  /// **Collective** over the groups, see Ddp. `share` is this rank's share of the rows of a batch.
+  DdpStage(const std::vector<ReducedTensors>& parts, ReduceTime when, double share);
+
+  void begin_step() override;
+  void last_backward() override;
+  void reduce_grad() override;
+  void finish_step() override;
+
+ private:
+  std::vector<Ddp> ddp_ = {};
+  std::vector<Ddp::NoSync> held_ = {};  // While gradients are this rank's own.
+  ReduceTime when_;
+};
+
+}  // namespace tessera

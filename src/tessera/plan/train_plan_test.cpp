@@ -1,0 +1,96 @@
+#include "tessera/plan/train_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::message_of;
+
+RankGroup ranks(const Plan& plan, int64_t rank, const char* group) {
+  return plan.group_of(GlobalRank{rank}, group).value_or(RankGroup{});
+}
+
+TEST(TrainPlan, OneRankIsInEveryGroupAlone) {
+  const Plan plan = train_plan(1, {});
+  for (const GroupSpec& spec : plan.specs()) EXPECT_EQ(spec.groups.size(), 1) << spec.name;
+}
+
+TEST(TrainPlan, ReplicasOfPipelines) {
+  const Plan plan = train_plan(4, {.pp = 2, .dp_replicate = 2});
+  EXPECT_EQ(ranks(plan, 1, "pp"), to_ranks({1, 3}));
+  EXPECT_EQ(ranks(plan, 1, "batch"), to_ranks({0, 1}));
+  EXPECT_EQ(ranks(plan, 1, "loss"), to_ranks({0, 1}));
+  EXPECT_EQ(ranks(plan, 1, "grad"), to_ranks({0, 1}));
+  EXPECT_EQ(ranks(plan, 1, "norm"), to_ranks({1, 3}));
+  EXPECT_EQ(ranks(plan, 1, "dp_shard_cp"), to_ranks({1}));
+}
+
+TEST(TrainPlan, EveryAxis) {
+  const Plan plan = train_plan(
+      32, {.pp = 2, .dp_replicate = 2, .dp_shard = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1});
+  EXPECT_EQ(ranks(plan, 5, "tp"), to_ranks({4, 5}));
+  EXPECT_EQ(ranks(plan, 5, "cp"), to_ranks({5, 7}));
+  EXPECT_EQ(ranks(plan, 5, "dp_shard"), to_ranks({1, 5}));
+  EXPECT_EQ(ranks(plan, 5, "dp_shard_cp"), to_ranks({1, 3, 5, 7}));
+  EXPECT_EQ(ranks(plan, 5, "dp_replicate"), to_ranks({5, 13}));
+  EXPECT_EQ(ranks(plan, 5, "batch"), to_ranks({1, 5, 9, 13}));
+  EXPECT_EQ(ranks(plan, 5, "loss"), to_ranks({1, 3, 5, 7, 9, 11, 13, 15}));
+  EXPECT_EQ(ranks(plan, 5, "ep"), to_ranks({4, 5, 6, 7}));
+  EXPECT_EQ(ranks(plan, 5, "expert_shard"), to_ranks({1, 5}));
+  EXPECT_EQ(ranks(plan, 5, "expert_grad"), to_ranks({1, 5, 9, 13}));
+  EXPECT_EQ(ranks(plan, 5, "norm").size(), 16U);  // One copy of the model.
+}
+
+TEST(TrainPlan, ExpertsOverCopiesOfTheModel) {
+  const Plan plan = train_plan(4, {.dp_replicate = 4, .ep = 2});
+  EXPECT_EQ(ranks(plan, 1, "ep"), to_ranks({0, 1}));
+  EXPECT_EQ(ranks(plan, 1, "expert_grad"), to_ranks({1, 3}));
+  EXPECT_EQ(ranks(plan, 1, "norm"), to_ranks({0, 1, 2, 3}));  // Disjoint experts on each.
+}
+
+TEST(TrainPlan, TheEndsOfAPipelineShareTheEmbedding) {
+  const Plan plan = train_plan(8, {.pp = 4, .tp = 2});
+  EXPECT_EQ(ranks(plan, 0, "embedding"), to_ranks({0, 6}));
+  EXPECT_EQ(ranks(plan, 7, "embedding"), to_ranks({1, 7}));
+  EXPECT_EQ(ranks(plan, 2, "embedding"), RankGroup{});
+}
+
+TEST(TrainPlan, Refuses) {
+  EXPECT_EQ(message_of<ConfigError>([] { train_plan(8, {.pp = 2, .tp = 2}); }),
+            "the product of pp 2, dp 1, cp 1 and tp 2 is 4, but there are 8 ranks; change a degree "
+            "or the number of ranks");
+  EXPECT_EQ(message_of<ConfigError>([] { train_plan(1, {.cp = 0}); }),
+            "cp is 0; a degree is at least 1");
+  EXPECT_EQ(message_of<ConfigError>([] { train_plan(4, {.dp_shard = 4, .ep = 3}); }),
+            "ep 3 × etp 1 = 3 does not divide dp·cp·tp = 4; choose divisors of 4");
+}
+
+ParallelDims dims_of(const DataParallelWords& words) {
+  ParallelDims dims;
+  set_data_parallel(dims, words);
+  return dims;
+}
+
+TEST(DataParallelWords, SetBothDegrees) {
+  EXPECT_EQ(dims_of({.dp = 4}), (ParallelDims{.dp_replicate = 4}));
+  EXPECT_EQ(dims_of({.dp = 4, .type = "fsdp"}), (ParallelDims{.dp_shard = 4}));
+  EXPECT_EQ(dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 2}),
+            (ParallelDims{.dp_replicate = 2, .dp_shard = 2}));
+}
+
+TEST(DataParallelWords, ThatDoNotFitAreRefused) {
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 0}); }), "dp is 0; a degree is at least 1");
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "fspd"}); }),
+            "dp-type is 'fspd'; choose ddp, fsdp, hsdp; did you mean 'fsdp'?");
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .dp_replicate = 2}); }),
+            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 3}); }),
+            "dp-replicate is 3, which does not divide dp = 4; choose a divisor");
+}
+
+}  // namespace
+}  // namespace tessera

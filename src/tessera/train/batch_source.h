@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "tessera/base/export.h"
+#include "tessera/data/batches.h"
+#include "tessera/topology/box.h"
+
+namespace tessera TSR_API {
+
+/// Rows of a batch, along dimension 0 of both.
+struct BatchTensors {
+  at::Tensor inputs;
+  at::Tensor targets;
+};
+
+/// Where the training loop gets its batches.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// The rows of every batch, over all ranks.
+  virtual int64_t batch() const = 0;
+  /// Some rows of the batch of a step, from 0. The same step gives the same batch on all ranks.
+  virtual BatchTensors rows(int64_t step, Span rows) const = 0;
+};
+
+/// Rows of tokens, [rows, seq] of int64: each target is the token after its input.
+class TokenBatches final : public BatchSource {
+ public:
+  explicit TokenBatches(Batches batches) : batches_(std::move(batches)) {}
+
+  const Batches& batches() const& { return batches_; }
+  Batches batches() && { return std::move(batches_); }
+  int64_t batch() const override { return batches_.options().batch; }
+  BatchTensors rows(int64_t step, Span rows) const override;
+
+ private:
+  Batches batches_;
+};
+
+/// Takes the rows' memory.
+BatchTensors to_tensors(BatchRows rows);
+
+}  // namespace tessera

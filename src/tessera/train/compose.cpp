@@ -1,0 +1,105 @@
+// All of N-D parallelism on one screen: each strategy is a folder of parallel/ and a line in
+// compose().
+#include "tessera/train/compose.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tessera/base/check.h"
+#include "tessera/parallel/ddp/ddp_stage.h"
+#include "tessera/schedule/choose.h"
+#include "tessera/train/model_stage.h"
+
+namespace tessera {
+namespace {
+
+void check_batch(const RealizedPlan& plan, int64_t batch) {
+  const int64_t sharers = plan.group("batch").size();
+  TSR_CHECK(batch >= sharers, "a batch of ", batch, " rows is too small for ", sharers,
+            " replicas, each of which takes at least 1");
+}
+
+// The units that this rank runs, with the values of its parts of them.
+std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan,
+                                    const Schedule& schedule) {
+  const Group& pp = plan.group("pp");
+  std::vector<ModelStage> stages = build_stages(model, schedule, pp.rank());
+  place_parameters(stages, model, plan.plan(), pp.global_rank(pp.rank()));
+  if (!model.fill) return stages;
+  for (const ModelStage& stage : stages) model.fill(stage.parameters());
+  return stages;
+}
+
+// Parameters by the group that sums their gradients.
+std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan) {
+  std::map<std::string, DdpTensors> by_group;
+  for (const Parameter& parameter : stage.parameters()) {
+    by_group[parameter.place.grad_group].parameters.push_back(parameter);
+  }
+  for (const Unit& unit : stage.units) {
+    for (const Parameter& buffer : unit.buffers) by_group["grad"].buffers.push_back(buffer);
+  }
+  std::vector<ReducedTensors> parts;
+  for (auto& [group, tensors] : by_group) parts.push_back({std::move(tensors), plan.group(group)});
+  return parts;
+}
+
+std::shared_ptr<DataParallel> replicate(const ModelStage& stage, const RealizedPlan& plan,
+                                        const ComposeOptions& options) {
+  const Span rows = rows_of(options.batch, plan.group("batch"));
+  const double share = static_cast<double>(rows.size()) / static_cast<double>(options.batch);
+  const ReduceTime when =
+      options.schedule.pp() == 1 ? ReduceTime::kInBackward : ReduceTime::kAtAction;
+  return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when, share);
+}
+
+Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel) {
+  const auto forward = [units = stage.units](const Tensors& inputs, const StagePass& pass) {
+    at::Tensor x = inputs.at(0);
+    for (const Unit& unit : units) x = unit.forward(x, {.deferred = pass.deferred});
+    return Tensors{x};
+  };
+  return {.index = stage.index,
+          .forward = forward,
+          .defers = std::ranges::all_of(stage.units, &Unit::defers),
+          .hooks = {.unshard = [data_parallel] { data_parallel->unshard(); },
+                    .reshard = [data_parallel] { data_parallel->reshard(); },
+                    .reduce_grad = [data_parallel] { data_parallel->reduce_grad(); },
+                    .last_backward = [data_parallel] { data_parallel->last_backward(); }}};
+}
+
+PipelineLoss pipeline_loss(const ModelLoss& loss) {
+  return [loss](const Tensors& outputs, const at::Tensor& target) {
+    return loss(outputs.at(0), target);
+  };
+}
+
+}  // namespace
+
+Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
+  check_batch(plan, options.batch);
+  const std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
+  TiedParameters tied(model, stages, options.schedule, plan);
+  std::vector<std::shared_ptr<DataParallel>> data_parallel;
+  std::vector<Stage> made;
+  for (const ModelStage& stage : stages) {
+    data_parallel.push_back(replicate(stage, plan, options));
+    made.push_back(pipeline_stage(stage, data_parallel.back()));
+  }
+  Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
+                    {.loss = pipeline_loss(model.loss), .device = options.device});
+  return Engine({.plan = plan,
+                 .parameters = trained_parameters(stages),
+                 .data_parallel = std::move(data_parallel),
+                 .tied = std::move(tied),
+                 .pipeline = std::move(pipeline),
+                 .batch = options.batch,
+                 .device = options.device});
+}
+
+Schedule one_rank(int64_t slices) {
+  return choose_schedule({.word = "1f1b", .microbatches = slices});
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#include "tessera/train/engine.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tessera/comm/collectives.h"
+#include "tessera/optim/clip.h"
+
+namespace tessera {
+
+Span rows_of(int64_t batch, const Group& sharers) {
+  const int64_t rank = sharers.rank().value;
+  return {batch * rank / sharers.size(), batch * (rank + 1) / sharers.size()};
+}
+
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {}
+
+Span Engine::rows() const {
+  return rows_of(parts_.batch, parts_.plan.group("batch"));
+}
+
+double Engine::share() const {
+  return static_cast<double>(rows().size()) / static_cast<double>(parts_.batch);
+}
+
+at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets) {
+  for (const auto& stage : parts_.data_parallel) stage->begin_step();
+  const int64_t step = steps_++;
+  const bool recorded = record_every_ > 0 && (step + 1) % record_every_ == 0;
+  const PipelineResult result = parts_.pipeline.step(
+      {.inputs = {inputs}, .target = targets, .record = recorded, .step = step});
+  for (const auto& stage : parts_.data_parallel) stage->finish_step();
+  parts_.tied.add_gradients();
+  if (result.record && parts_.plan.group("batch").rank() == GroupRank{0}) recorder_(*result.record);
+  return mean_over_all(result.loss);
+}
+
+at::Tensor Engine::evaluate(const at::Tensor& inputs, const at::Tensor& targets) {
+  return mean_over_all(parts_.pipeline.evaluate({.inputs = {inputs}, .target = targets}).loss);
+}
+
+at::Tensor Engine::mean_over_all(const at::Tensor& loss) const {
+  const at::TensorOptions scalar = at::device(device()).dtype(at::kDouble);
+  const at::Tensor part =
+      loss.defined() ? loss.detach().to(scalar) * share() : at::zeros({}, scalar);
+  const at::Tensor mean = all_reduce(part, parts_.plan.group("loss")).wait();
+  return all_reduce(mean, parts_.plan.group("pp")).wait();  // Zero without the last stage.
+}
+
+double Engine::grad_norm() const {
+  Parameters counted = parts_.parameters;
+  std::erase_if(counted, [](const Parameter& p) { return !p.place.counts; });
+  // A rank without gradients has its zero on the CPU, where the others do not look for it.
+  const at::Tensor squares = grad_square_sum(counted).to(device());
+  return std::sqrt(all_reduce(squares, parts_.plan.group("norm")).wait().item<double>());
+}
+
+void Engine::record(int64_t every, Recorder recorder) {
+  record_every_ = every;
+  recorder_ = std::move(recorder);
+}
+
+}  // namespace tessera

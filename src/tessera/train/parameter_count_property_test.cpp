@@ -1,0 +1,152 @@
+// Counts over all ranks of random layouts who holds, reduces, counts and writes each element of
+// each parameter of a Llama.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tessera/model/llama_units.h"
+#include "tessera/plan/train_plan.h"
+#include "tessera/schedule/choose.h"
+#include "tessera/train/model_stage.h"
+
+namespace tessera {
+namespace {
+
+// Most degrees do not divide these sizes.
+LlamaConfig any_llama() {
+  return {.vocab_size = 10,
+          .hidden_size = 6,
+          .intermediate_size = 7,
+          .num_hidden_layers = *rc::gen::inRange<int64_t>(8, 10),
+          .num_attention_heads = 3,
+          .num_key_value_heads = 1,
+          .head_dim = 2,
+          .tie_word_embeddings = *rc::gen::arbitrary<bool>(),
+          .attention_bias = *rc::gen::arbitrary<bool>()};
+}
+
+// At most 64 ranks, each degree from 1 to 4.
+ParallelDims any_dims() {
+  ParallelDims dims;
+  int64_t left = 64;
+  for (int64_t ParallelDims::*degree :
+       {&ParallelDims::pp, &ParallelDims::dp_replicate, &ParallelDims::dp_shard, &ParallelDims::cp,
+        &ParallelDims::tp}) {
+    dims.*degree = *rc::gen::inRange<int64_t>(1, std::min<int64_t>(left, 4) + 1);
+    left /= dims.*degree;
+  }
+  const int64_t ranks = dims.world() / dims.pp;
+  while (ranks % (dims.ep = *rc::gen::inRange<int64_t>(1, 5)) != 0) {
+  }
+  return dims;
+}
+
+/// What is known of one element of one parameter.
+struct Count {
+  std::vector<GlobalRank> holders = {};
+  std::map<RankGroup, int64_t> counted = {};  // By norm group.
+};
+
+/// The elements of a parameter, by their index in the whole.
+struct Counts {
+  std::vector<Count> elements = {};
+  bool tensor_cut = false;
+};
+
+void add(const Parameter& parameter, const Plan& plan, GlobalRank rank, Counts& counts) {
+  const Part& part = parameter.place.part;
+  counts.elements.resize(static_cast<size_t>(Part(part.shape()).numel()));
+  counts.tensor_cut = parameter.tensor_dim.has_value();
+  const RankGroup norm = *plan.group_of(rank, "norm");
+  for (const Span& span : part.spans()) {
+    for (int64_t i = span.begin; i < span.end; ++i) {
+      Count& count = counts.elements[static_cast<size_t>(i)];
+      count.holders.push_back(rank);
+      count.counted[norm] += parameter.place.counts ? 1 : 0;
+    }
+  }
+}
+
+// The ranks whose gradients come together in what this rank holds: over its shard group, if what
+// is summed there is cut over it, and over the copies.
+std::multiset<GlobalRank> summed_over(const Plan& plan, GlobalRank rank, const Parameter& p) {
+  const std::vector<std::string>& cut = p.place.cut_over;
+  const bool sharded = std::ranges::find(cut, "dp_shard") != cut.end();
+  if (!sharded) {
+    const RankGroup group = *plan.group_of(rank, p.place.grad_group);
+    return {group.begin(), group.end()};
+  }
+  std::multiset<GlobalRank> ranks;
+  const RankGroup copies = *plan.group_of(rank, "dp_replicate");
+  for (const GlobalRank copy : copies) {
+    const RankGroup shards = *plan.group_of(copy, "dp_shard_cp");
+    ranks.insert(shards.begin(), shards.end());
+  }
+  return ranks;
+}
+
+// Each share of the data once, and all of the same stage and tensor part.
+void check_sum(const Plan& plan, const ParallelDims& dims, GlobalRank rank, const Parameter& p) {
+  const Layout& world = plan.layout("world");
+  const std::multiset<GlobalRank> ranks = summed_over(plan, rank, p);
+  std::set<Coordinate> shares;
+  for (const GlobalRank other : ranks) {
+    RC_ASSERT(world.coordinate(other, "pp") == world.coordinate(rank, "pp"));
+    RC_ASSERT(world.coordinate(other, "tp") == world.coordinate(rank, "tp"));
+    shares.insert(world.coordinate(other));
+  }
+  RC_ASSERT(static_cast<int64_t>(ranks.size()) == dims.dp_replicate * dims.dp_shard * dims.cp);
+  RC_ASSERT(shares.size() == ranks.size());
+}
+
+int64_t expected_holders(const ParallelDims& dims, bool tensor_cut) {
+  const int64_t unsharded = dims.dp_shard > 1 ? 1 : dims.cp;
+  return dims.dp_replicate * unsharded * (tensor_cut ? 1 : dims.tp);
+}
+
+RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAsItShould, ()) {
+  const LlamaConfig config = any_llama();
+  const ParallelDims dims = any_dims();
+  const char* const kind = *rc::gen::element("1f1b", "interleaved1f1b", "zbv");
+  const Model model = llama_model(config);
+  const Plan plan = train_plan(dims.world(), dims);
+  const Schedule schedule =
+      choose_schedule({.word = dims.pp == 1 ? "1f1b" : kind, .pp = dims.pp, .microbatches = 8});
+  std::map<std::string, Counts> found;
+  for (int64_t i = 0; i < dims.world(); ++i) {
+    const GlobalRank rank{i};
+    const GroupRank stage_rank{plan.layout("world").coordinate(rank, "pp")};
+    std::vector<ModelStage> stages = build_stages(model, schedule, stage_rank);
+    place_parameters(stages, model, plan, rank);
+    for (const Parameter& parameter : trained_parameters(stages)) {
+      add(parameter, plan, rank, found[parameter.name]);
+      check_sum(plan, dims, rank, parameter);
+    }
+  }
+  RC_ASSERT(found.size() == [&] {
+    std::set<std::string> names;
+    for (const Unit& unit : model.build({0, model.num_units})) {
+      for (const Parameter& p : unit.parameters) names.insert(p.name);
+    }
+    return names.size();
+  }());
+  // A tied head on another rank than its embedding is a second copy.
+  const bool copied =
+      !model.tied.empty() && schedule.rank_of(0) != schedule.rank_of(schedule.num_stages() - 1);
+  for (const auto& [name, counts] : found) {
+    const int64_t copies = copied && name == model.tied[0].name ? 2 : 1;
+    for (const Count& count : counts.elements) {
+      RC_ASSERT(static_cast<int64_t>(count.holders.size()) ==
+                copies * expected_holders(dims, counts.tensor_cut));
+      // Once in each norm group: so in norms, and in files, which the first group writes.
+      RC_ASSERT(!count.counted.empty());
+      for (const auto& [group, times] : count.counted) RC_ASSERT(times == 1);
+      RC_ASSERT(count.counted.contains(*plan.group_of(GlobalRank{0}, "norm")));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
