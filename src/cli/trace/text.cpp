@@ -5,7 +5,7 @@
 #include "cli/table.h"
 #include "cli/trace/text.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera::cli {
 namespace {

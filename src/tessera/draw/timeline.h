@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {

@@ -8,8 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "tessera/base/address.h"
 #include "tessera/base/check.h"
-#include "tessera/launch/address.h"
 
 namespace tessera {
 namespace {
