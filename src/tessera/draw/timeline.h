@@ -98,7 +98,4 @@ std::string_view action_words(ActionType type);
 std::vector<ActionType> types_in(std::span<const Timeline> timelines);
 bool has_overlaps(std::span<const Timeline> timelines);
 
-/// "27.3 %".
-std::string percent(double share);
-
 }  // namespace tessera

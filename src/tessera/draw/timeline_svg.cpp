@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/markup.h"
 #include "tessera/draw/internal/svg.h"
