@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <set>
 
@@ -147,6 +148,9 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
 }
 
 int guarded(const std::function<int()>& body) {
+  // A reader that is gone and a file that may not grow are errors with words, not the end.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   const PlainStreams plain;
   try {
     const int code = body();

@@ -351,6 +351,23 @@ TEST(Run, ASecondSignalKillsAtOnce) {
   EXPECT_TRUE(launcher.leaves_nobody());
 }
 
+TEST(Run, Sigusr1GoesToThoseWhoHandleItAndEndsNobody) {
+  Background launcher(words_of({"--nproc", "3"},
+                               R"(case $RANK in
+         0) trap 'echo dumped' USR1; echo ready; while :; do sleep 0.02; done;;
+         1) bash -c 'trap "echo dumped" USR1; echo ready; while :; do sleep 0.02; done'; exit 9;;
+         2) echo ready; exec sleep 1000;; esac)"));
+  launcher.await("ready", 3);
+  launcher.signal(SIGUSR1);
+  launcher.await("dumped", 2);
+  launcher.await("tessera run: rank 2 does not handle SIGUSR1 and would end: not passed on\n");
+  launcher.signal(SIGUSR1);
+  launcher.await("dumped", 4);
+  launcher.signal(SIGTERM);
+  EXPECT_EQ(launcher.finish().code, 128 + SIGTERM);
+  EXPECT_TRUE(launcher.leaves_nobody());
+}
+
 // The pid of the launcher's guard, once it has its name; 0 where there is none.
 pid_t find_guard(pid_t launcher) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -387,6 +404,27 @@ TEST(Run, NobodyIsLeftWhereTheLauncherIsKilled) {
   EXPECT_EQ(launcher.finish().code, 128 + SIGKILL);
   EXPECT_TRUE(launcher.leaves_nobody());
   EXPECT_TRUE(testkit::has_ended(guard));
+}
+
+TEST(Run, WhatAKilledLauncherLeftIsRemovedByTheNext) {
+  const TemporaryFolder folder;
+  const std::map<std::string, std::string> variables{{"TMPDIR", folder.path()}};
+  const auto num_folders = [&] {
+    return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
+  };
+  fs::create_directory(folder.path("tessera-run-output"));  // Somebody's own.
+  Background alive(words_of({}, "echo ready; exec sleep 1000"), variables);
+  alive.await("ready");
+  Background killed(words_of({}, "echo ready; exec sleep 1000"), variables);
+  killed.await("ready");
+  killed.signal(SIGKILL);
+  EXPECT_TRUE(killed.leaves_nobody());
+  EXPECT_EQ(num_folders(), 3);
+  EXPECT_EQ(run({}, "true", variables).code, 0);
+  EXPECT_EQ(num_folders(), 2);
+  alive.signal(SIGTERM);
+  EXPECT_EQ(alive.finish().code, 128 + SIGTERM);
+  EXPECT_EQ(num_folders(), 1);
 }
 
 TEST(Run, DirectChildrenDieEvenWithoutTheGuard) {

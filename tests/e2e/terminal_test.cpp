@@ -114,6 +114,14 @@ TEST(Terminal, WhatProgramsReadDoesNotDependOnTheLocale) {
   }
 }
 
+TEST(Terminal, AReaderThatIsGoneIsNamed) {
+  const testkit::Finished finished =
+      testkit::run(concat("bash -c 'exec 3> >(true); wait $!; ", kProgram, "ranks >&3'"));
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.err,
+            "tessera: cannot write the output; is the disk full or the reader gone?\n");
+}
+
 #ifdef TESSERA_HAS_TORCH
 TEST(Terminal, TrainingKeepsToWhatTheTerminalCan) {
   const TemporaryFolder folder;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tessera/base/text.h"
 #include "tessera/launch/socket.h"
@@ -66,6 +67,14 @@ std::string device_flag() {
   return device == nullptr ? "" : concat(" --device ", device);
 }
 
+bool appears(const fs::path& path) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(path) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  return fs::exists(path);
+}
+
 class Train : public testing::Test {
  protected:
   const TemporaryFolder folder_;
@@ -93,6 +102,13 @@ class Train : public testing::Test {
     std::vector<double> losses;
     for (const json& step : steps()) losses.push_back(step["loss"]);
     return losses;
+  }
+  static std::vector<std::string> words_of(const std::string& arguments) {
+    std::vector<std::string> words{TESSERA_PROGRAM};
+    for (const std::string_view word : split(arguments, ' ')) {
+      if (!word.empty()) words.emplace_back(word);
+    }
+    return words;
   }
   // Nothing is left of what was refused, and the message names what is wrong.
   void expect_refused(const std::string& arguments, int code, const std::string& words) const {
@@ -142,7 +158,7 @@ TEST_F(Train, RecordsStepsOfAPipelineAndShowsThem) {
   const std::string report = text_of(run_ + "/report.html");
   EXPECT_NE(report.find("Step 19 as it ran"), std::string::npos);
   EXPECT_NE(report.find("The same step simulated"), std::string::npos);
-  EXPECT_NE(report.find("2 groups of 2 share the model"), std::string::npos);
+  EXPECT_NE(report.find("dp_replicate"), std::string::npos);
   EXPECT_EQ(tessera(" schedule --from-trace " + run_).code, 0);
   EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
   ASSERT_EQ(tessera(fixed("--overwrite")).code, 0);
@@ -217,22 +233,75 @@ TEST_F(Train, ItsPrintedConfigGivesTheSameRun) {
   EXPECT_EQ(text_of(run_ + "/config.toml"), printed.out);
 }
 
-TEST_F(Train, AnInterruptEndsItAfterItsStep) {
-  const std::string arguments = fixed("--train.steps=1000000 --run.save=true");
-  std::vector<std::string> words{TESSERA_PROGRAM};
-  for (const std::string_view word : split(arguments, ' ')) {
-    if (!word.empty()) words.emplace_back(word);
+TEST_F(Train, ASignalEndsItAfterItsStep) {
+  for (const char* ranks : {"", "--dp 2 --parallel.nproc=2"}) {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      SCOPED_TRACE(concat("signal ", number, " ", ranks));
+      fs::remove_all(run_);
+      Background run(words_of(fixed(concat("--train.steps=1000000 --run.save=true ", ranks))));
+      run.await("step 1/");
+      run.signal(number);
+      const Finished result = run.finish();
+      EXPECT_EQ(result.code, 128 + number) << result.err;
+      EXPECT_FALSE(steps().empty());
+      EXPECT_LT(steps().size(), 1000000U);
+      EXPECT_TRUE(fs::exists(run_ + "/report.html"));
+      EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
+      EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+    }
   }
-  Background run(words);
-  run.await("step 1/");
-  run.signal(SIGINT);
-  const Finished result = run.finish();
-  EXPECT_EQ(result.code, 128 + SIGINT) << result.err;
-  EXPECT_FALSE(steps().empty());
-  EXPECT_LT(steps().size(), 1000000U);
+}
+
+TEST_F(Train, Sigusr1WritesTheLastOperationsAndTrainsOn) {
+  for (const size_t ranks : {1U, 2U}) {
+    SCOPED_TRACE(ranks);
+    const std::string dumps = folder_.path(concat("dumps", ranks));
+    Background run(words_of(fixed(concat("--train.steps=1000000 --overwrite --dp ", ranks,
+                                         " --parallel.nproc=", ranks))),
+                   {{"TESSERA_TRACE_DIR", dumps}});
+    run.await("step 1/");
+    run.signal(SIGUSR1);  // To the launcher, or to the only rank.
+    run.await("SIGUSR1: the last operations are in " + dumps, ranks);
+    run.signal(SIGINT);
+    EXPECT_EQ(run.finish().code, 128 + SIGINT);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const json dump = json::parse(text_of(concat(dumps, "/rank_", rank, ".json")));
+      EXPECT_EQ(dump["reason"], "SIGUSR1");
+      EXPECT_EQ(dump["entries"].empty(), ranks == 1);
+    }
+  }
+}
+
+TEST_F(Train, Sigusr1DoesNotEndARankThatWaitsForTheOthers) {
+  Background first(
+      words_of(fixed("--dp 2 --parallel.nproc=2")),
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1"}});
+  ASSERT_TRUE(appears(run_ + "/run.lock"));  // It has begun.
+  first.signal(SIGUSR1);
+  first.await("tessera: SIGUSR1: ");
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.finish().code, 128 + SIGTERM);
+}
+
+TEST_F(Train, AReaderThatIsGoneDoesNotEndIt) {
+  const Finished result =
+      testkit::run(concat("bash -c '", TESSERA_PROGRAM, fixed("--run.save=true"),
+                          " 2>&1 | head -n 1; exit ${PIPESTATUS[0]}'"));
+  EXPECT_EQ(result.code, 1) << result.err;  // What it found could not be shown.
+  EXPECT_EQ(steps().size(), 20U);
   EXPECT_TRUE(fs::exists(run_ + "/report.html"));
   EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
-  EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+}
+
+TEST_F(Train, AFileThatMayNotGrowIsNamed) {
+  const Finished result =
+      testkit::run(concat("ulimit -f 32; ", TESSERA_PROGRAM, fixed("--train.steps=1000")));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("cannot write " + run_ + "/metrics.jsonl: File too large"),
+            std::string::npos)
+      << result.err;
+  const std::string metrics = text_of(run_ + "/metrics.jsonl");
+  EXPECT_EQ(json::parse(metrics.substr(0, metrics.find('\n')))["step"], 0);
 }
 
 // --- A rank ---
@@ -245,8 +314,61 @@ TEST_F(Train, IsTheRankThatItIsToldToBe) {
   const Finished other = testkit::run(
       "RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 " TESSERA_PROGRAM + fixed());
   EXPECT_EQ(other.code, 2) << other.err;
-  EXPECT_NE(other.err.find("WORLD_SIZE is 2"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("has started 2 ranks, but --nproc is 1"), std::string::npos)
+      << other.err;
   EXPECT_FALSE(fs::exists(run_));
+}
+
+TEST_F(Train, IsOneJobUnderMpirun) {
+  const std::string mpirun = "mpirun --allow-run-as-root --oversubscribe -n 2 " TESSERA_PROGRAM;
+  const Finished result = testkit::run(mpirun + fixed("--dp 2 --parallel.nproc=2"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(losses().size(), 20U);
+  for (size_t i = 0; i < losses().size(); ++i) {
+    EXPECT_NEAR(losses()[i], peer()["losses"]["untied"][i].get<double>(), 1e-4) << i;
+  }
+  const std::string ranks = "on 2 ranks (dp 2)";
+  EXPECT_NE(result.err.find(ranks), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(ranks), result.err.rfind(ranks)) << result.err;
+
+  const Finished wrong = testkit::run(mpirun + fixed("--overwrite"));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("the launcher (open mpi) has started 2 ranks, but --nproc is 1"),
+            std::string::npos)
+      << wrong.err;
+}
+
+// The first rank chooses the directory for all.
+TEST_F(Train, RanksOfOtherLaunchersShareANewRunDirectory) {
+  const Finished result = testkit::run(
+      concat("cd ", folder_.path(), " && mpirun --allow-run-as-root --oversubscribe -n 2 ",
+             TESSERA_PROGRAM, " train --pp 2 --microbatches 2 --model ", kModels, "untied --data ",
+             tokens_, " --batch 2 --seq 8 --steps 2 --run.record_every=2 --run.save=true"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* name : {"config.toml", "report.html", "model/config.json",
+                           "pipeline/step-1.rank-0.json", "pipeline/step-1.rank-1.json"}) {
+    EXPECT_TRUE(fs::exists(folder_.path(concat("runs/1/", name)))) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path("runs/2")));
+}
+
+TEST_F(Train, IsOneJobInAStepOfSlurm) {
+  const PortReservation reserved("127.0.0.1");
+  const auto rank = [&](const std::string& number) {
+    return std::make_unique<Background>(
+        words_of(fixed("--dp 2 --parallel.nproc=2")),
+        std::map<std::string, std::string>{{"SLURM_PROCID", number},
+                                           {"SLURM_NTASKS", "2"},
+                                           {"SLURM_LOCALID", number},
+                                           {"SLURM_NNODES", "1"},
+                                           {"SLURM_STEP_ID", "0"},
+                                           {"MASTER_PORT", std::to_string(reserved.port())}});
+  };
+  const auto first = rank("0");
+  const auto second = rank("1");
+  EXPECT_EQ(first->finish().code, 0) << first->seen().err;
+  EXPECT_EQ(second->finish().code, 0) << second->seen().err;
+  EXPECT_EQ(steps().size(), 20U);
 }
 
 // --- Errors of ranks ---
@@ -396,6 +518,54 @@ TEST_F(Train, RefusesARunDirectoryWithContent) {
   EXPECT_FALSE(fs::exists(run_ + "/model"));
 }
 
+TEST_F(Train, ARunThatIsGoingOnKeepsItsDirectory) {
+  Background run(words_of(fixed("--train.steps=1000000 --dp 2 --parallel.nproc=2")));
+  run.await("step 1/");
+  for (const char* flag : {"", "--overwrite", "--resume"}) {
+    const Finished other = tessera(fixed(flag));
+    EXPECT_EQ(other.code, 2) << other.err;
+    const std::string words =
+        concat("run directory ", run_, " belongs to a run that is still going on (process ");
+    EXPECT_NE(other.err.find(words), std::string::npos) << other.err;
+  }
+  EXPECT_TRUE(fs::exists(run_ + "/config.toml"));
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.finish().code, 128 + SIGTERM);
+  EXPECT_EQ(tessera(fixed("--overwrite --train.steps=1")).code, 0);
+  EXPECT_EQ(steps().size(), 1U);
+}
+
+TEST_F(Train, StartsWithoutARunDirectoryNeverCollide) {
+  const std::string start = concat(TESSERA_PROGRAM, " train --model ", kModels, "untied --data ",
+                                   tokens_, " --batch 2 --seq 8 --steps 2 --threads 1 --nproc ");
+  const Finished all = testkit::run(concat("cd ", folder_.path(), "; ", start, "1 & ", start,
+                                           "1 & ", start, "1 & ", start, "2 & wait"));
+  for (const char* number : {"1", "2", "3", "4"}) {
+    const std::string dir = concat("runs/", number);
+    EXPECT_NE(all.err.find(concat("into ", dir, "\n")), std::string::npos) << all.err;
+    const std::string metrics = text_of(folder_.path(dir + "/metrics.jsonl"));
+    EXPECT_EQ(std::ranges::count(metrics, '\n'), 2) << dir;
+    EXPECT_TRUE(fs::exists(folder_.path(dir + "/report.html"))) << dir;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path("runs/5")));
+}
+
+TEST_F(Train, WhatAKilledRunLeftIsCleanedByTheNext) {
+  Background run(words_of(fixed("--train.steps=1000000")));
+  run.await("step 1/");
+  run.signal(SIGKILL);
+  run.finish();
+  EXPECT_TRUE(fs::exists(run_ + "/run.lock"));
+  std::ofstream(run_ + "/metrics.jsonl", std::ios::app) << R"({"step":7,"lo)";
+  folder_.file("run/report.html.part123", "<html");
+  EXPECT_EQ(tessera(fixed()).code, 2);
+  ASSERT_EQ(tessera(fixed("--overwrite --train.steps=1")).code, 0);
+  std::vector<std::string> names;
+  for (const auto& [name, text] : content_of(run_)) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"config.toml", "metrics.jsonl", "report.html"}));
+  EXPECT_EQ(steps().size(), 1U);
+}
+
 TEST_F(Train, RefusesToOverwriteWhatIsNoRun) {
   folder_.file("thesis.tex", "mine");
   const auto before = content_of(folder_.path());
@@ -433,6 +603,14 @@ TEST_F(SmallDisk, ThatIsFullEndsTheRunAndKeepsWhatWasWritten) {
             std::string::npos)
       << result.err;
   EXPECT_EQ(json::parse(result.out.substr(0, result.out.find('\n')))["step"], 0);
+}
+
+TEST_F(SmallDisk, TakesTheReportEvenWhereTheWeightsDoNotFit) {
+  const Finished result = on_disk("size=96k", concat(TESSERA_PROGRAM, fixed("--run.save=true"),
+                                                     "; code=$?; ls ", run_, "; exit $code"));
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("cannot write " + run_ + "/model/"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("report.html"), std::string::npos) << result.out;
 }
 
 TEST_F(SmallDisk, ThatIsReadOnlyIsNamed) {

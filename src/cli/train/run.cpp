@@ -25,6 +25,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/number_text.h"
 #include "tessera/base/shell.h"
+#include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
@@ -41,7 +42,7 @@ volatile std::sig_atomic_t signal_taken = 0;
 // The first signal ends the run after its step, the second one at once. What nohup or a shell had
 // ignored stays so.
 void take_signals() {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
     sigaction(number, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;
@@ -61,9 +62,10 @@ void keep_freed_memory() {
 #endif
 }
 
-FormerRun former_run(const RunSection& run) {
-  if (run.overwrite) return FormerRun::kOverwrite;
-  return run.resume ? FormerRun::kResume : FormerRun::kRefuse;
+RunFolder open_folder(const RunSection& run) {
+  if (run.dir.empty()) return RunFolder::next_in("runs");
+  if (run.overwrite) return {run.dir, FormerRun::kOverwrite};
+  return {run.dir, run.resume ? FormerRun::kResume : FormerRun::kRefuse};
 }
 
 // A run that begins removes the former one: that must not be what it starts from.
@@ -113,7 +115,8 @@ std::string model_name(const ModelSection& model) {
   return model.path.empty() ? model.preset : model.path;
 }
 
-void write_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
+void write_report(const TrainConfig& config, const Record& record, const RunFolder& folder,
+                  std::vector<ReportPicture> pipeline = {}) {
   ReportPage page = report_of(config, record.steps);
   page.title = concat("Training ", model_name(config.model));
   page.summary = record.summary();
@@ -124,8 +127,17 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
               {"Threads of a rank", std::to_string(at::get_num_threads())},
               {"Versions", concat(version_text(), "libtorch ", TORCH_VERSION)}};
   page.mesh = mesh_pictures(config.parallel);
-  page.pipeline = pipeline_pictures(config.run.dir);
+  page.pipeline = std::move(pipeline);
   folder.write(RunFolder::kReport, draw_page(page));
+}
+
+// Of a run that failed: how it came to that is worth a look. Its own error matters more than that
+// of a report that cannot be written.
+void try_to_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
+  try {
+    write_report(config, record, folder);
+  } catch (const DataError&) {
+  }
 }
 
 // "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one.
@@ -190,10 +202,12 @@ void show_result(const TrainConfig& config, const Record& record) {
 
 }  // namespace
 
-int train_run(const TrainConfig& config, const std::string& command) {
+int train_run(TrainConfig config, const std::string& command) {
+  dump_on_signal();
   std::optional<RunFolder> folder;  // The first rank's.
   if (read_launch_info(process_environment()).rank == 0) {
-    folder.emplace(config.run.dir, former_run(config.run));
+    folder.emplace(open_folder(config.run));
+    config.run.dir = folder->path();
     check_apart(config.model.path, config.run.dir);
   }
   keep_freed_memory();
@@ -202,14 +216,15 @@ int train_run(const TrainConfig& config, const std::string& command) {
   Record record{.command = command};
   try {
     train_and_record(job, folder, record);
-  } catch (const NumericError&) {  // How it ran away is worth a look.
-    if (folder) write_report(config, record, *folder);
+  } catch (const std::exception&) {
+    if (folder) try_to_report(config, record, *folder);
     throw;
   }
-  if (config.run.save) job.model.save(fs::path(config.run.dir) / RunFolder::kModel);
+  if (folder) write_report(config, record, *folder);  // The weights may not fit on the disk.
+  if (config.run.save) job.model.save(fs::path(job.run_dir) / RunFolder::kModel);
   job.world.close();  // Now all ranks have recorded what they did.
   if (folder) {
-    write_report(config, record, *folder);
+    write_report(config, record, *folder, pipeline_pictures(config.run.dir));
     show_result(config, record);
   }
   return signal_taken == 0 ? kOk : 128 + signal_taken;

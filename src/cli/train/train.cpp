@@ -2,7 +2,6 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -26,23 +25,16 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  // A new folder is chosen once, here.
-  const auto names_folder = [](const std::string& word) {
-    return word.starts_with("--run.dir") || word.starts_with("--run-dir");
-  };
-  if (std::ranges::none_of(arguments, names_folder)) {
-    options.command.push_back("--run.dir=" + config.run.dir);
-  }
   options.foreground = GlobalRank{0};  // It draws the progress.
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
 }
 
-void check_world(const TrainConfig& config) {
-  const int64_t size = read_launch_info(process_environment()).world_size;
-  TSR_CHECK(size == config.parallel.nproc, "WORLD_SIZE is ", size, ", but --nproc is ",
-            config.parallel.nproc, "; give the same number to both");
+void check_world(const LaunchInfo& launch, int64_t nproc) {
+  const std::string ranks = launch.world_size == 1 ? " rank" : " ranks";
+  TSR_CHECK(launch.world_size == nproc, "the launcher (", launch.launcher, ") has started ",
+            launch.world_size, ranks, ", but --nproc is ", nproc, "; give the same number to both");
 }
 
 std::string command_of(const std::vector<std::string>& arguments) {
@@ -57,7 +49,7 @@ int run_train(const std::vector<std::string>& arguments) {
   CLI::App app(
       "Trains a Llama on texts or tokens, from initial values or from a Hugging Face folder. "
       "Without flags it trains a small one on this project's own sources, in about two minutes. "
-      "If RANK is set, this process is that rank of a job that another launcher has started.",
+      "Started by torchrun, mpirun or srun, this process is a rank of the job that they start.",
       "tessera train");
   TrainFlags flags;
   add_train_flags(app, flags);
@@ -68,8 +60,9 @@ int run_train(const std::vector<std::string>& arguments) {
     return kOk;
   }
   check_job(config);
-  if (process_environment()("RANK")) {
-    check_world(config);
+  const LaunchInfo launch = read_launch_info(process_environment());
+  if (launch.launcher != "none") {
+    check_world(launch, config.parallel.nproc);
   } else if (config.parallel.nproc > 1) {  // One rank needs no launcher: it owns the terminal.
     return launch_ranks(config, arguments);
   }

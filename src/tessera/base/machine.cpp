@@ -1,8 +1,10 @@
 #include "tessera/base/machine.h"
 
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 
@@ -30,6 +32,11 @@ int64_t machine_memory() {
   return bytes(info.totalswap) +
          std::min({bytes(info.totalram), group_limit("/sys/fs/cgroup/memory.max"),
                    group_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes")});
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 }  // namespace tessera

@@ -68,6 +68,23 @@ void read_master(const Reader& reader, LaunchInfo& info) {
   if (const auto port = reader.number("MASTER_PORT")) info.master_port = *port;
 }
 
+// By its name alone: a host's own name may mean loopback on that host and nowhere else.
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address.starts_with("127.") || address == "::1";
+}
+
+// RANK and WORLD_SIZE alone: the ranks may be anywhere. They meet over a network only by a secret.
+void look_for_hosts(const Reader& reader, LaunchInfo& info) {
+  const bool told = reader.text("LOCAL_WORLD_SIZE") || reader.text("NUM_NODES");
+  info.maybe_several_hosts = !told && info.world_size > 1 && !is_loopback(info.master_addr);
+  TSR_CHECK(!info.maybe_several_hosts || info.agent_store || reader.text("TESSERA_JOB_SECRET"),
+            "LOCAL_WORLD_SIZE is not set, so the ranks are taken to meet over the network at "
+            "MASTER_ADDR=",
+            info.master_addr, ", for which they need a secret; set TESSERA_JOB_SECRET to the same ",
+            "text on all ranks, or LOCAL_WORLD_SIZE=", info.world_size,
+            " if all ranks are on this host");
+}
+
 std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   const auto rank = reader.number("RANK");
   const auto world = reader.number("WORLD_SIZE");
@@ -78,8 +95,7 @@ std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   info.world_size = reader.required("WORLD_SIZE", concat("RANK=", info.rank, " is"));
   const auto local_world = reader.number("LOCAL_WORLD_SIZE");
   const auto local_rank = reader.number("LOCAL_RANK");
-  // Without a local size the number of nodes tells it; without either all ranks are taken to be on
-  // this host.
+  // Without a local size the number of nodes tells it.
   const int64_t nodes = std::max<int64_t>(1, reader.number("NUM_NODES").value_or(1));
   info.local_world_size = local_world.value_or((info.world_size + nodes - 1) / nodes);
   info.local_rank = local_rank.value_or(info.rank % std::max<int64_t>(1, info.local_world_size));
@@ -87,12 +103,21 @@ std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   info.agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   info.restart_count = reader.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   read_master(reader, info);
+  look_for_hosts(reader, info);
   return info;
+}
+
+// Scripts of sbatch and shells of salloc have a SLURM_PROCID, too, but are no step of srun: they
+// have no number of a step, or one of the last.
+bool is_in_step(const Reader& reader) {
+  constexpr int64_t kFirstSpecial = 0xfffffff0;
+  const auto step = reader.number("SLURM_STEP_ID");
+  return step && *step < kFirstSpecial;
 }
 
 std::optional<LaunchInfo> read_slurm(const Reader& reader) {
   const auto rank = reader.number("SLURM_PROCID");
-  if (!rank) return std::nullopt;
+  if (!rank || !is_in_step(reader)) return std::nullopt;
   LaunchInfo info{.launcher = "slurm", .rank = *rank};
   info.world_size = reader.required("SLURM_NTASKS", concat("SLURM_PROCID=", *rank, " is"));
   info.local_rank = reader.required("SLURM_LOCALID", concat("SLURM_PROCID=", *rank, " is"));

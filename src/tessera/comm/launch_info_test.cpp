@@ -64,7 +64,7 @@ TEST(LaunchInfo, ReadsSlurm) {
   const Variables slurm{{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},
                         {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "1"},
                         {"SLURM_NNODES", "2"},  {"SLURM_JOB_NODELIST", "gpu[07-08]"},
-                        {"SLURM_JOB_ID", "42"}};
+                        {"SLURM_JOB_ID", "42"}, {"SLURM_STEP_ID", "0"}};
   const LaunchInfo info = read(slurm);
   EXPECT_EQ(info.launcher, "slurm");
   EXPECT_EQ(info.rank, 3);
@@ -73,6 +73,29 @@ TEST(LaunchInfo, ReadsSlurm) {
   EXPECT_EQ(info.master_port, read(with(slurm, {{"SLURM_PROCID", "0"}})).master_port);
   EXPECT_NE(info.master_port, read(with(slurm, {{"SLURM_JOB_ID", "43"}})).master_port);
   EXPECT_EQ(read(with(slurm, {{"MASTER_PORT", "7"}})).master_port, 7);
+}
+
+TEST(LaunchInfo, AScriptOfSbatchIsNoRank) {
+  const Variables script{{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "42"}};
+  EXPECT_EQ(read(script), LaunchInfo{});
+  EXPECT_EQ(read(with(script, {{"SLURM_STEP_ID", "4294967290"}})),
+            LaunchInfo{});  // salloc's shell.
+}
+
+TEST(LaunchInfo, RanksThatSayNothingOfTheirHostsMeetWhereMasterAddrIs) {
+  const Variables alone{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}};
+  EXPECT_TRUE(read(alone).one_host());
+  for (const char* loopback : {"127.0.0.1", "localhost", "::1"}) {
+    EXPECT_TRUE(read(with(alone, {{"MASTER_ADDR", loopback}})).one_host()) << loopback;
+  }
+  const Variables anywhere = with(alone, {{"MASTER_ADDR", "node0"}});
+  EXPECT_FALSE(read(with(anywhere, {{"TESSERA_JOB_SECRET", "s"}})).one_host());
+  EXPECT_TRUE(read(with(anywhere, {{"LOCAL_WORLD_SIZE", "2"}})).one_host());
+  EXPECT_FALSE(read(with(anywhere, {{"NUM_NODES", "2"}})).one_host());
+  EXPECT_EQ(message_of<ConfigError>([&] { read(anywhere); }),
+            "LOCAL_WORLD_SIZE is not set, so the ranks are taken to meet over the network at "
+            "MASTER_ADDR=node0, for which they need a secret; set TESSERA_JOB_SECRET to the same "
+            "text on all ranks, or LOCAL_WORLD_SIZE=2 if all ranks are on this host");
 }
 
 TEST(LaunchInfo, FirstHostOfASlurmList) {
@@ -116,7 +139,7 @@ TEST(LaunchInfoErrors, RefuseContradictions) {
                                                         {{"RANK", "-1"}}}) {
     EXPECT_THROW(read(with(kTorchrun, change)), ConfigError) << change.begin()->first;
   }
-  EXPECT_THROW(read({{"SLURM_PROCID", "0"}}), ConfigError);
+  EXPECT_THROW(read({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}}), ConfigError);
   EXPECT_THROW(read({{"OMPI_COMM_WORLD_RANK", "0"},
                      {"OMPI_COMM_WORLD_SIZE", "4"},
                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),

@@ -264,7 +264,7 @@ Fields run_fields() {
        .target = at<&C::run, &RunSection::dir>,
        .help = "run directory, for everything that the run writes",
        .flag = "--run-dir",
-       .otherwise = "the first of runs/1, runs/2, … that does not exist"},
+       .otherwise = "\"\": the first of runs/1, runs/2, … that is free"},
       {.key = "overwrite",
        .target = at<&C::run, &RunSection::overwrite>,
        .help = "replace the run in the run directory",

@@ -109,18 +109,10 @@ std::vector<std::string> own_sources() {
   return paths;
 }
 
-std::string fresh_folder() {
-  for (int64_t number = 1;; ++number) {
-    std::string path = concat("runs/", number);
-    if (!std::filesystem::exists(path)) return path;
-  }
-}
-
-void derive_folder(const Given& given, RunSection& run) {
-  if (given.has("run.dir")) return;
-  TSR_CHECK(!run.overwrite && !run.resume, run.overwrite ? "--overwrite" : "--resume",
+void check_folder(const RunSection& run) {
+  TSR_CHECK(!run.dir.empty() || (!run.overwrite && !run.resume),
+            run.overwrite ? "--overwrite" : "--resume",
             " without --run-dir means no run; name its folder");
-  run.dir = fresh_folder();
 }
 
 // Ranks that no other axis takes are replicas. A run that is told nothing shows both.
@@ -158,7 +150,7 @@ void derive(const Given& given, TrainConfig& config) {
   derive_parallel(given, from_folder, parallel);
   set("run.record_every", run.record_every,
       from_folder || parallel.pp == 1 ? 0 : (train.steps + 3) / 4);
-  derive_folder(given, run);
+  check_folder(run);
 }
 
 }  // namespace

@@ -37,9 +37,6 @@ std::vector<ConfigAssignment> read_config_file(const std::string& path);
 /// The config that follows, checked. A model that comes from a folder is trained as it is told and
 /// no further: constant learning rate, no warm-up, clipping, validation or saving unless a key asks
 /// for them. ConfigError where what was given contradicts itself.
-///
-/// Looks at the disk: without run.dir it is a folder that is not there yet, so that who starts
-/// other processes has to tell them which.
 TrainConfig resolve(const ConfigLayers& layers);
 
 }  // namespace tessera

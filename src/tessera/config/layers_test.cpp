@@ -107,8 +107,8 @@ TEST(ConfigLayers, Contradictions) {
                        "dir contradict each other"));
 }
 
-TEST(ConfigLayers, ARunHasAFolderOfItsOwn) {
-  EXPECT_FALSE(std::filesystem::exists(resolve({}).run.dir));
+TEST(ConfigLayers, ARunsFolderIsChosenWhenItStarts) {
+  EXPECT_EQ(resolve({}).run.dir, "");
   EXPECT_EQ(resolve({.flags = {given("run.dir", "x")}}).run.dir, "x");
   EXPECT_EQ(refusal({.flags = {given("run.resume", "true")}}),
             "--resume without --run-dir means no run; name its folder");

@@ -65,7 +65,7 @@ struct TrainSection {
 };
 
 struct RunSection {
-  std::string dir{};
+  std::string dir{};  // "": the next that is free.
   bool overwrite = false;
   bool resume = false;
   bool save = true;          // The weights, at the end.

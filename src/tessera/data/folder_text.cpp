@@ -52,13 +52,17 @@ void append(FolderText& to, const fs::path& path) {
   to.text += '\0';
 }
 
+void check_size(const std::string& folder, int64_t so_far, int64_t more) {
+  if (more <= kMostBytes - so_far) return;
+  throw DataError(concat(folder, " holds texts of at least ", with_thousands(so_far + more),
+                         " bytes; those of a folder are held in memory and have at most ",
+                         with_thousands(kMostBytes), "; join them into one file"));
+}
+
 FolderText join_texts(const std::string& folder) {
   FolderText joined;
   for (const fs::path& path : files_below(folder)) {
-    if (static_cast<int64_t>(fs::file_size(path)) > kMostBytes - std::ssize(joined.text)) {
-      throw DataError(concat(folder, " holds more than 4 GiB of texts, which a folder's must not ",
-                             "be, since they are held in memory; join them into one file"));
-    }
+    check_size(folder, std::ssize(joined.text), static_cast<int64_t>(fs::file_size(path)));
     append(joined, path);
   }
   return joined;

@@ -83,6 +83,15 @@ TEST(TokenSource, WhatIsRefused) {
   EXPECT_THROW(TokenSource(folder.path(), TokenKind::kU16), ConfigError);
 }
 
+TEST(TokenSource, TextsThatAreTooLargeAreRefusedByTheirSize) {
+  const TemporaryFolder folder;
+  fs::resize_file(folder.file("huge.txt", ""), 5'000'000'000);  // Without a block on the disk.
+  EXPECT_EQ(message_of<DataError>([&] { TokenSource(folder.path()); }),
+            folder.path() +
+                " holds texts of at least 5,000,000,000 bytes; those of a folder are held in "
+                "memory and have at most 4,294,967,296; join them into one file");
+}
+
 TEST(TokenSource, IdsBeyondTheVocabularyAreNamed) {
   const TemporaryFolder folder;
   const std::string path = counting_file(folder, "t", 200'000);

@@ -21,6 +21,10 @@ class NewFile {
   /// What was not finished is removed.
   ~NewFile();
 
+  /// What a file that was never finished was to be called, as a killed program leaves it:
+  /// "a.json" for "a.json.part123"; "" for other names.
+  static std::string_view name_of_draft(std::string_view name);
+
   const std::string& path() const { return path_; }
   /// DataError, as for all that the operating system refuses.
   void write(std::span<const std::byte> bytes);

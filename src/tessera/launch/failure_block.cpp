@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/topology/rank_text.h"
 
@@ -61,7 +62,7 @@ std::string indented(const std::vector<std::string>& lines, std::string_view ind
 }
 
 std::string place_of(const FailureBlock& block) {
-  const std::string host = concat("on host ", block.failure.host);
+  const std::string host = concat("on host ", visible(block.failure.host));
   return block.nnodes > 1 ? concat("of node ", block.failure.node, " ", host) : host;
 }
 
@@ -79,10 +80,10 @@ std::string cause(const FailureBlock& block) {
                     failure.signal == 0 ? " ended with " : " was killed by ",
                     status_text(status_of(failure)));
     case Failure::Kind::kNodeLost:
-      return concat("node ", failure.node, " on host ", failure.host, " is lost");
+      return concat("node ", failure.node, " on host ", visible(failure.host), " is lost");
     case Failure::Kind::kInterrupted:
       return concat(signal_name(failure.signal), " at the launcher of node ", failure.node,
-                    " on host ", failure.host);
+                    " on host ", visible(failure.host));
     case Failure::Kind::kMeeting:
       return "the nodes did not come together";
   }
@@ -171,10 +172,16 @@ std::vector<std::string> news_of(const Failure& failure) {
   return lines;
 }
 
+std::string without_tabs(std::string_view line) {
+  return join(split(line, '\t'), "    ");
+}
+
 std::string tail_text(const std::vector<std::string>& tail, size_t width, ColorMode color) {
   const std::string indent = concat("    ", faint("│", color), " ");
   std::string text;
-  for (const std::string& line : tail) text += indented(fitted(line, width - 6), indent);
+  for (const std::string& line : tail) {
+    text += indented(fitted(visible(without_tabs(line)), width - 6), indent);
+  }
   return text;
 }
 
@@ -191,7 +198,7 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
     text += concat("  ", bold(line, color), "\n");
   }
   if (!failure.message.empty()) {
-    text += concat("\n", indented(wrap(failure.message, width - 4), "    "));
+    text += concat("\n", indented(wrap(visible_lines(failure.message), width - 4), "    "));
   }
   if (const auto tail = news_of(failure); !tail.empty()) {
     text += concat("\n  the last lines of its ", failure.tail_name, "\n",
@@ -201,7 +208,7 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
     text += concat("\n  the other ranks", nnodes > 1 ? concat(" of this node (", node, ")") : "",
                    "\n", others_text(*this));
   }
-  if (!logs.empty()) text += concat("\n  logs: ", logs, "\n");
+  if (!logs.empty()) text += concat("\n  logs: ", visible(logs), "\n");
   const std::string next = next_step(verdict, failure.kind);
   if (!next.empty()) text += concat("\n", indented(wrap(next, width - 2), "  "));
   return concat(text, faint(rule("", width), color), "\n");

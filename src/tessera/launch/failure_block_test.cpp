@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
@@ -72,6 +73,24 @@ TEST(FailureBlock, FitsTheWidth) {
       const auto length = std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
       EXPECT_LE(length, std::max<int64_t>(std::min<int64_t>(width, 120), 66)) << line;
     }
+  }
+}
+
+// What ranks and other hosts call themselves and write must not steer the terminal.
+TEST(FailureBlock, EscapesWhatCannotBeSeen) {
+  FailureBlock block = sample();
+  block.failure.host = "gpu\x1b[31m";
+  block.failure.message = "cannot open a\xff\nb\xe2\x80\xaetxt";
+  block.failure.tail = {"tab\there",
+                        "c\xc2\x9b"
+                        "31m"};
+  block.logs = "logs\x07";
+  const std::string text = block.to_string(80, ColorMode::kNone);
+  EXPECT_EQ(visible_lines(text), text);
+  for (const char* shown :
+       {"host gpu\\x1b[31m", "    cannot open a\\xff\n", "    b\\xe2\\x80\\xaetxt\n",
+        "│ tab    here\n", "│ c\\xc2\\x9b31m\n", "logs: logs\\x07\n"}) {
+    EXPECT_NE(text.find(shown), std::string::npos) << shown << " is missing:\n" << text;
   }
 }
 

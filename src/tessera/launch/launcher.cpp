@@ -9,6 +9,7 @@
 #include <csignal>
 #include <iostream>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/launch/link.h"
 #include "tessera/launch/node.h"
@@ -26,7 +27,7 @@ class Signals {
     signal(SIGPIPE, SIG_IGN);
     sigset_t wanted;
     sigemptyset(&wanted);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
       struct sigaction action {};
       sigaction(number, nullptr, &action);
       if (number == SIGCHLD || action.sa_handler != SIG_IGN) sigaddset(&wanted, number);
@@ -98,7 +99,13 @@ class Launcher {
   }
 
   void on_signal() {
-    for (const int number : signals_.take()) node_.interrupt(number, Clock::now());
+    for (const int number : signals_.take()) {
+      if (number == SIGUSR1) {
+        node_.pass_on(number);
+      } else {
+        node_.interrupt(number, Clock::now());
+      }
+    }
   }
 
   Clock::time_point deadline() const {
@@ -117,7 +124,7 @@ class Launcher {
 
 int explain_missing(const std::string& program, int error) {
   const bool found = error != ENOENT;
-  std::cerr << "tessera run: cannot start '" << program
+  std::cerr << "tessera run: cannot start '" << visible(program)
             << "': " << (found ? "it is no executable file" : "there is no such program") << "\n";
   return found ? kNotExecutable : kNotFound;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tessera/base/check.h"
+#include "tessera/base/machine.h"
 
 namespace tessera {
 namespace {

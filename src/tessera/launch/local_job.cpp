@@ -4,8 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera {
 namespace {
@@ -122,6 +122,14 @@ void LocalJob::stop(int signal, Clock::time_point now) {
   send(signal);
   kill_at_ = now + options_.grace;
   deadline_ = now;
+}
+
+RankGroup LocalJob::pass_on(int signal) {
+  RankGroup deaf;
+  for (const auto& rank : ranks_) {
+    if (!rank->has_ended() && !rank->pass_on(signal)) deaf.push_back(rank->rank());
+  }
+  return deaf;
 }
 
 void LocalJob::kill_now(Clock::time_point now) {

@@ -26,6 +26,8 @@ class LocalJob {
   Clock::time_point deadline() const { return deadline_; }
   /// Asks all ranks to end by this signal, and kills them after the grace. Once is enough.
   void stop(int signal, Clock::time_point now);
+  /// Sends a signal to the processes of the ranks that handle it; gives the ranks without one.
+  RankGroup pass_on(int signal);
   /// Kills all ranks now.
   void kill_now(Clock::time_point now);
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/launch/socket.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {
@@ -16,15 +16,6 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kFarewell{3};  // For the coordinator to answer an interrupted node.
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() : path_(fs::temp_directory_path() / "tessera-run-XXXXXX") {
-  if (mkdtemp(path_.data()) == nullptr) throw_system_error(concat("cannot make ", path_));
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 Node::Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
            Screen& screen, Send send)
@@ -109,6 +100,14 @@ void Node::interrupt(int signal, Clock::time_point now) {
   if (job_) job_->stop(signal, now);
   leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : options_.grace);
   send_(FailedMessage{start_.round, *interrupted_});
+}
+
+void Node::pass_on(int signal) {
+  const RankGroup deaf = job_ ? job_->pass_on(signal) : RankGroup{};
+  if (deaf.empty()) return;
+  const bool one = deaf.size() == 1;
+  screen_.say(concat(one ? "rank " : "ranks ", short_list(deaf), one ? " does" : " do",
+                     " not handle ", signal_name(signal), " and would end: not passed on"));
 }
 
 void Node::show(const Failure& failure, const Verdict& verdict) {

@@ -7,21 +7,9 @@
 
 #include "tessera/base/export.h"
 #include "tessera/launch/local_job.h"
+#include "tessera/launch/temporary_folder.h"
 
 namespace tessera TSR_API {
-
-/// A folder that goes with its owner.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// This node's part in the job: does what the coordinator says, tells it what happens, and explains
 /// it to people.
@@ -37,6 +25,8 @@ class Node {
   Clock::time_point deadline() const;
   /// A signal to this launcher: the job ends; the second time, at once.
   void interrupt(int signal, Clock::time_point now);
+  /// A signal to this launcher that ends nobody, for the ranks that handle it.
+  void pass_on(int signal);
   /// What the launcher ends with, once the job is over.
   std::optional<int> exit_code() const { return exit_code_; }
   bool is_interrupted() const { return interrupted_.has_value(); }

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "tessera/base/text.h"
+#include "tessera/launch/signal_handlers.h"
 
 namespace tessera {
 namespace {
@@ -150,6 +151,12 @@ void RankProcess::signal(int number) {
   step();  // Who has ended by now ended by itself.
   process_.signal(number);
   sent_ = number;
+}
+
+bool RankProcess::pass_on(int number) {
+  const std::vector<pid_t> handlers = handlers_of(number, process_.pid());
+  for (const pid_t pid : handlers) kill(pid, number);
+  return !handlers.empty();
 }
 
 bool RankProcess::has_open_streams() const {

@@ -70,6 +70,8 @@ class RankProcess {
   void step();
   /// To its whole process group.
   void signal(int number);
+  /// To those of its processes that handle it; whether there is one.
+  bool pass_on(int number);
 
   bool has_ended() const { return process_.status().has_value(); }
   bool has_failed() const { return process_.status().value_or(0) != 0 && stopped_ == 0; }

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 #include "tessera/base/address.h"
@@ -70,11 +69,6 @@ PortReservation::PortReservation(const std::string& host) {
   }
   // The port lies at the same place in both kinds of addresses.
   port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 }  // namespace tessera

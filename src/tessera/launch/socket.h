@@ -31,6 +31,4 @@ class PortReservation {
   int64_t port_ = 0;
 };
 
-std::string host_name();
-
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "tessera/run/metrics.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,13 @@ StepMetrics metrics_of(const JsonField& root) {
   return metrics;
 }
 
+// Without a last line that has no end.
+std::string_view whole_lines(const MappedFile& file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  return text.substr(0, text.rfind('\n') + 1);
+}
+
 }  // namespace
 
 std::string to_json(const StepMetrics& metrics) {
@@ -52,7 +60,11 @@ StepMetrics parse_step_metrics(std::string_view text, std::string_view origin) {
 MetricsFile::MetricsFile(std::string path)
     : path_(std::move(path)),
       file_(checked(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666),
-                    "cannot write " + path_)) {}
+                    "cannot write " + path_)) {
+  if (lseek(file_.get(), 0, SEEK_END) <= 0) return;
+  const auto length = static_cast<off_t>(whole_lines(MappedFile(path_)).size());
+  if (ftruncate(file_.get(), length) != 0) throw_system_error("cannot write " + path_);
+}
 
 void MetricsFile::append(const StepMetrics& metrics) {
   write_all(file_, to_json(metrics) + "\n", path_);
@@ -60,10 +72,8 @@ void MetricsFile::append(const StepMetrics& metrics) {
 
 std::vector<StepMetrics> read_metrics(const std::string& path) {
   const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
   std::vector<StepMetrics> steps;
-  for (const std::string_view line : split(text.substr(0, text.rfind('\n') + 1), '\n')) {
+  for (const std::string_view line : split(whole_lines(file), '\n')) {
     const auto origin = [&] { return concat(path, ", line ", steps.size() + 1); };
     if (!line.empty()) steps.push_back(parse_step_metrics(line, origin()));
   }

@@ -34,7 +34,8 @@ StepMetrics parse_step_metrics(std::string_view text, std::string_view origin);
 /// metrics.jsonl: one object a line. Each line is in the file when append() returns.
 class MetricsFile {
  public:
-  /// Opened for appending; DataError where that is refused.
+  /// Opened for appending; a last line without end, as a killed run leaves it, is removed.
+  /// DataError where the operating system refuses.
   explicit MetricsFile(std::string path);
   /// DataError where the operating system refuses, e.g. on a full disk.
   void append(const StepMetrics& metrics);

@@ -69,6 +69,13 @@ TEST(Metrics, ALineThatWasNotFinishedIsPassedOver) {
   EXPECT_TRUE(read_metrics(folder.file("none", "")).empty());
 }
 
+TEST(Metrics, ALineThatWasNotFinishedIsRemovedBeforeTheNext) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("m", to_json(kStep) + "\n" + R"({"step":4,"lo)");
+  MetricsFile(path).append(kStep);
+  EXPECT_EQ(read_metrics(path), (std::vector{kStep, kStep}));
+}
+
 TEST(Metrics, ABrokenLineIsNamed) {
   const TemporaryFolder folder;
   const std::string path = folder.file("m", to_json(kStep) + "\nnonsense\n");

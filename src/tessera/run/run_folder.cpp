@@ -1,11 +1,14 @@
 #include "tessera/run/run_folder.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 
 #include "tessera/base/check.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
+#include "tessera/run/run_lock.h"
 
 namespace tessera {
 namespace {
@@ -16,6 +19,16 @@ namespace fs = std::filesystem;
   throw DataError(concat("cannot ", what, " ", path.string(), ": ", error.message()));
 }
 
+bool is_of_run(std::string_view name) {
+  constexpr std::array kNames{RunFolder::kConfig, RunFolder::kMetrics, RunFolder::kReport};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+// Of a run that was killed before it wrote anything whole.
+bool is_left_over(std::string_view name) {
+  return name == RunLock::kFile || is_of_run(NewFile::name_of_draft(name));
+}
+
 bool has_content(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
@@ -23,17 +36,23 @@ bool has_content(const fs::path& folder) {
   if (error) refuse("look into", folder, error);
   TSR_CHECK(fs::is_directory(status), "run directory ", folder.string(),
             " is a file; name a folder");
-  const bool empty = fs::is_empty(folder, error);
+  const fs::directory_iterator entries(folder, error);
   if (error) refuse("look into", folder, error);
-  return !empty;
+  return std::ranges::any_of(entries, [](const fs::directory_entry& entry) {
+    return !is_left_over(entry.path().filename().native());
+  });
 }
 
-void check_content(const std::string& path, FormerRun former, bool holds_run) {
+void check_content(const std::string& path, FormerRun former) {
+  if (!has_content(path)) return;
   TSR_CHECK(former != FormerRun::kRefuse, "run directory ", path,
             " has content; choose another one, or give --overwrite to remove the run in it");
   TSR_CHECK(former != FormerRun::kResume, "run directory ", path,
             " holds no checkpoint to resume from; give --overwrite to start again, or choose "
             "another one");
+  const fs::path folder(path);
+  const bool holds_run =
+      fs::exists(folder / RunFolder::kMetrics) || fs::exists(folder / RunFolder::kConfig);
   TSR_CHECK(holds_run, "run directory ", path, " holds files and no run (no ", RunFolder::kMetrics,
             "); --overwrite removes a run and nothing else, so choose another folder");
 }
@@ -44,20 +63,21 @@ void remove_path(const fs::path& path) {
   if (error) refuse("remove", path, error);
 }
 
-bool is_of_model(const std::string& name) {
+bool is_of_model(std::string_view name) {
   return name == "config.json" || name == kWeightIndex ||
          (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 
-bool is_record(const std::string& name) {
+bool is_record(std::string_view name) {
   return name.starts_with("step-") && name.ends_with(".json");
 }
 
 // What others have put there stays, and then so does the folder.
-void remove_files(const fs::path& folder, bool (*is_ours)(const std::string& name)) {
+void remove_files(const fs::path& folder, bool (*is_ours)(std::string_view name)) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (is_ours(entry.path().filename())) remove_path(entry.path());
+    const std::string name = entry.path().filename();
+    if (is_ours(name) || is_ours(NewFile::name_of_draft(name))) remove_path(entry.path());
   }
   if (fs::is_empty(folder, error)) remove_path(folder);
 }
@@ -66,19 +86,30 @@ void remove_files(const fs::path& folder, bool (*is_ours)(const std::string& nam
 
 RunFolder::RunFolder(std::string path, FormerRun former) : path_(std::move(path)) {
   TSR_CHECK(!path_.empty(), "the run directory has no name; give --run-dir DIR");
-  if (!has_content(path_)) return;
-  check_content(path_, former, fs::exists(this->path(kMetrics)) || fs::exists(this->path(kConfig)));
+  // A folder without an owner that is refused is not even touched.
+  if (!fs::exists(this->path(RunLock::kFile))) check_content(path_, former);
+  lock_ = std::make_unique<RunLock>(path_);
+  check_content(path_, former);
 }
+
+RunFolder RunFolder::next_in(const std::string& parent) {
+  for (int64_t number = 1;; ++number) {
+    try {
+      return {concat(parent, "/", number), FormerRun::kRefuse};
+    } catch (const ConfigError&) {  // It is somebody else's.
+    }
+  }
+}
+
+RunFolder::RunFolder(RunFolder&&) noexcept = default;
+RunFolder::~RunFolder() = default;
 
 std::string RunFolder::path(std::string_view name) const {
   return fs::path(path_) / name;
 }
 
 void RunFolder::begin() const {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) refuse("make", path_, error);
-  for (const std::string_view name : {kConfig, kMetrics, kReport}) remove_path(path(name));
+  remove_files(path_, is_of_run);
   remove_files(path(kModel), is_of_model);
   remove_files(path(kPipeline), is_record);
 }

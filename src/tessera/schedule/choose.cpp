@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
@@ -50,6 +51,15 @@ void check_sizes(const ScheduleChoice& choice, const Schedule& table) {
   if (choice.stages_per_rank != 0) check("stages per rank", choice.stages_per_rank, stages);
 }
 
+// Of what has no size read_file() says what it is.
+void check_file_size(const std::string& path) {
+  std::error_code none;
+  const uintmax_t size = std::filesystem::file_size(path, none);
+  if (none || size <= kLargestCsv) return;
+  throw DataError(concat(path, " has ", with_thousands(static_cast<int64_t>(size)),
+                         " bytes; a schedule's table has at most ", with_thousands(kLargestCsv)));
+}
+
 }  // namespace
 
 bool names_table(std::string_view word) {
@@ -72,8 +82,8 @@ void check_table_size(const ScheduleShape& shape, TableOrigin origin) {
 }
 
 Schedule read_schedule(const std::string& path) {
+  check_file_size(path);
   const std::string text = read_file(path, kLargestCsv);
-  if (text.size() > kLargestCsv) throw DataError(concat(path, " is larger than 256 MiB"));
   Schedule waiting = parse_table(text, path, SendMode::kRendezvous);
   check_table_size(waiting.shape(), TableOrigin::kGiven);
   const std::string refusal = refusal_of(waiting);

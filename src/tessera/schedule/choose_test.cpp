@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tessera/base/error.h"
 #include "tessera/schedule/csv.h"
@@ -82,6 +83,14 @@ TEST(ReadSchedule, WhatIsWrongInAFileIsItsFault) {
             std::string::npos);
   EXPECT_NE(refusal(folder.file("b.csv", "0F0,0F1,0B0\r\n")).find("0B1 is missing"),
             std::string::npos);
+}
+
+TEST(ReadSchedule, AFileThatIsTooLargeIsRefusedByItsSize) {
+  const testkit::TemporaryFolder folder;
+  const std::string path = folder.file("huge.csv", "");
+  std::filesystem::resize_file(path, 300'000'000);  // Without a block on the disk.
+  EXPECT_EQ(message_of<DataError>([&] { read_schedule(path); }),
+            path + " has 300,000,000 bytes; a schedule's table has at most 268,435,456");
 }
 
 TEST(ReadSchedule, SendsArePostedWhereTheyMustBe) {

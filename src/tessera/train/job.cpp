@@ -10,6 +10,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/machine.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/objects.h"
 #include "tessera/model/llama_units.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/grouped.h"
@@ -95,6 +96,11 @@ bool any_of(bool mine, const Group& group) {
   return all_reduce(at::full({1}, mine, at::kInt), group, ReduceOp::kMax).wait().item<bool>();
 }
 
+std::string of_first_rank(const std::string& text, const Group& group) {
+  const Bytes bytes = broadcast_bytes({text.begin(), text.end()}, GlobalRank{0}, group);
+  return {bytes.begin(), bytes.end()};
+}
+
 // Without validation nothing is held out.
 std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainConfig& config) {
   const TokenData data = open_data(config);
@@ -117,10 +123,11 @@ void check_job(const TrainConfig& config) {
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
 
-TrainJob make_job(const TrainConfig& config) {
+TrainJob make_job(TrainConfig config) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
   World world = meet(config);
+  config.run.dir = of_first_rank(config.run.dir, world.group());
   auto [batches, validation] = make_batches(config);
   TrainModel model = make_model(config, world);
   std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine.parameters());
@@ -130,7 +137,8 @@ TrainJob make_job(const TrainConfig& config) {
           std::move(model),
           std::move(optimizer),
           options,
-          config.train.validate_batches};
+          config.train.validate_batches,
+          config.run.dir};
 }
 
 int64_t train(TrainJob& job, TrainerHooks hooks) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tessera/base/export.h"
 #include "tessera/comm/world.h"
@@ -23,11 +24,12 @@ struct TrainJob {
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   int64_t validate_batches = 0;
+  std::string run_dir;  // Of all ranks: what the first one's configuration says.
 };
 
 /// **Collective.** Meets the other ranks, opens the data, checks every token, and makes or loads
 /// the model. ConfigError and DataError for whatever does not fit; nothing is written.
-TrainJob make_job(const TrainConfig& config);
+TrainJob make_job(TrainConfig config);
 
 /// What make_job() would refuse before it reads data or meets anyone, said by one process.
 void check_job(const TrainConfig& config);

@@ -11,6 +11,9 @@
 #include <mutex>
 #include <thread>
 
+#include "tessera/base/environment.h"
+#include "tessera/base/random_name.h"
+#include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/internal/recorder.h"
 
 namespace tessera::comm::detail {
@@ -20,6 +23,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::list<std::weak_ptr<const Recorder>> recorders;
+  std::shared_ptr<const Recorder> alone;  // Of a job of one rank that may have no world.
 };
 
 Registry& registry() {
@@ -36,14 +40,28 @@ void on_signal(int /*signal*/) {
   errno = saved;
 }
 
-void write_dumps() {
-  const std::lock_guard lock(registry().mutex);
-  for (const auto& weak : registry().recorders) {
-    const auto recorder = weak.lock();
-    if (!recorder) continue;
-    const std::string path = recorder->write_dump("SIGUSR1");
+void write_dump(const Recorder& recorder) {
+  const std::string path = recorder.write_dump("SIGUSR1");
+  if (path.empty()) {
+    std::fputs("tessera: SIGUSR1: the last operations cannot be written\n", stderr);
+  } else {
     std::fprintf(stderr, "tessera: SIGUSR1: the last operations are in %s\n", path.c_str());
   }
+}
+
+void write_dumps() {
+  const std::lock_guard lock(registry().mutex);
+  bool any = false;
+  for (const auto& weak : registry().recorders) {
+    const auto recorder = weak.lock();
+    if (!recorder || recorder == registry().alone) continue;
+    write_dump(*recorder);
+    any = true;
+  }
+  if (any) return;
+  if (registry().alone) return write_dump(*registry().alone);
+  std::fputs("tessera: SIGUSR1: there is nothing to write: this rank has not met the others yet\n",
+             stderr);
 }
 
 void install() {
@@ -62,14 +80,33 @@ void install() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
-}  // namespace
-
-void dump_on_signal(const std::weak_ptr<const Recorder>& recorder) {
+void install_once() {
   static std::once_flag once;
   std::call_once(once, install);
+}
+
+}  // namespace
+
+void add_to_dumps(const std::weak_ptr<const Recorder>& recorder) {
+  install_once();
   const std::lock_guard lock(registry().mutex);
   registry().recorders.remove_if([](const auto& weak) { return weak.expired(); });
   registry().recorders.push_back(recorder);
 }
 
 }  // namespace tessera::comm::detail
+
+namespace tessera {
+
+using namespace comm::detail;
+
+void dump_on_signal() {
+  install_once();
+  const LaunchInfo launch = read_launch_info(process_environment());
+  if (launch.world_size > 1) return;
+  auto alone = Recorder::make(launch, random_name());
+  const std::lock_guard lock(registry().mutex);
+  registry().alone = std::move(alone);
+}
+
+}  // namespace tessera

@@ -12,9 +12,9 @@
 
 #include "tessera/base/descriptor.h"
 #include "tessera/base/error.h"
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/dump_signal.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera::comm::detail {
 namespace {
@@ -76,7 +76,7 @@ void write_whole(const Descriptor& folder, const std::string& name, const std::s
 
 std::shared_ptr<Recorder> Recorder::make(const LaunchInfo& launch, const std::string& job) {
   const std::shared_ptr<Recorder> recorder(new Recorder(launch, job));
-  dump_on_signal(recorder);
+  add_to_dumps(recorder);
   return recorder;
 }
 

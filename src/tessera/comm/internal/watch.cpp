@@ -6,9 +6,9 @@
 #include <set>
 #include <thread>
 
+#include "tessera/base/machine.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/engine_error.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera::comm::detail {
 namespace {

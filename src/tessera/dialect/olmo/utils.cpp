@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "tessera/base/check.h"
+#include "tessera/base/machine.h"
 #include "tessera/dialect/olmo/clusters.h"
-#include "tessera/launch/socket.h"
 
 namespace tessera::olmo {
 namespace {

@@ -1,0 +1,75 @@
+#include "tessera/run/run_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "tessera/base/check.h"
+#include "tessera/base/file_lock.h"
+#include "tessera/base/machine.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the owner wrote into the file: " (process 123 on host vm)"; "" where it has not yet.
+std::string owner_of(const Descriptor& file) {
+  std::array<char, 300> text{};
+  const ssize_t length = pread(file.get(), text.data(), text.size(), 0);
+  if (length <= 0) return "";
+  const std::string_view written(text.data(), static_cast<size_t>(length));
+  return concat(" (", written.substr(0, written.find('\n')), ")");
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& folder, NotYetTaken)
+    : folder_(folder), path_(fs::path(folder) / kFile) {}
+
+RunLock::RunLock(const std::string& folder) : RunLock(folder, NotYetTaken{}) {
+  constexpr int kMostTries = 100;  // Each time another start has just left the folder.
+  for (int i = 0; i < kMostTries && !file_.is_open(); ++i) {
+    make_folder();
+    take();
+  }
+  if (!file_.is_open()) throw DataError(concat("cannot lock ", path_, ": it comes and goes"));
+  sign();
+}
+
+RunLock::~RunLock() {
+  // Before it is unlocked: who has opened it meanwhile sees that it is gone.
+  if (file_.is_open()) unlink(path_.c_str());
+  file_.reset();
+  for (const fs::path& folder : made_) rmdir(folder.c_str());
+}
+
+void RunLock::make_folder() {
+  for (fs::path at = folder_; !at.empty() && !fs::exists(at); at = at.parent_path()) {
+    made_.push_back(at);
+  }
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) throw DataError(concat("cannot make ", folder_.string(), ": ", error.message()));
+}
+
+// Nothing happens where the folder or the file is taken away at the same time.
+void RunLock::take() {
+  Descriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file.is_open() && errno == ENOENT) return;
+  if (!file.is_open()) throw_system_error("cannot write " + path_);
+  TSR_CHECK(lock_file(file, path_), "run directory ", folder_.string(),
+            " belongs to a run that is still going on", owner_of(file),
+            "; wait for its end or stop it, or choose another run directory");
+  if (is_at(file, path_)) file_ = std::move(file);
+}
+
+void RunLock::sign() const {
+  if (ftruncate(file_.get(), 0) != 0) throw_system_error("cannot write " + path_);
+  write_all(file_, concat("process ", getpid(), " on host ", host_name(), "\n"), path_);
+}
+
+}  // namespace tessera
