@@ -23,8 +23,10 @@
 #include "cli/version.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/error_words.h"
 #include "tessera/base/number_text.h"
 #include "tessera/base/shell.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/run/report.h"
@@ -131,12 +133,13 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
-// Of a run that failed: how it came to that is worth a look. Its own error matters more than that
-// of a report that cannot be written.
+// Of a run that failed: how it came to that is worth a look. The error of the run is told after
+// that of a report that cannot be written.
 void try_to_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
   try {
     write_report(config, record, folder);
-  } catch (const DataError&) {
+  } catch (const std::exception& error) {
+    std::cerr << "tessera: " << visible_lines(error_words(error)) << "\n";
   }
 }
 
