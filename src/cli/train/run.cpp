@@ -24,6 +24,7 @@
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error_words.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/shell.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/comm/dump_on_signal.h"
@@ -85,12 +86,6 @@ std::string local_time() {
   return text.str();
 }
 
-std::string number_text(double value) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << value;
-  return text.str();
-}
-
 /// What is remembered of a run for those who look at it later.
 struct Record {
   std::string command;
@@ -113,8 +108,8 @@ struct Record {
     if (steps.empty()) return "no step was done";
     const auto validation = validation_loss();
     return concat(steps.size(), steps.size() == 1 ? " step" : " steps", " in ", duration(),
-                  ", loss ", number_text(steps.front().loss), " → ", number_text(steps.back().loss),
-                  validation ? ", validation loss " + number_text(*validation) : "");
+                  ", loss ", fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
+                  validation ? ", validation loss " + fixed(*validation, 3) : "");
   }
 };
 

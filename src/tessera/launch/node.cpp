@@ -6,7 +6,7 @@
 
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {
