@@ -49,6 +49,9 @@ void check(const LlamaConfig& config);
 /// about the shape are passed over, as Hugging Face does.
 LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 
+/// The config.json of a Hugging Face folder; DataError where there is none.
+LlamaConfig read_llama_config(const std::string& folder);
+
 /// config.json as transformers reads it; `dtype` is the name of the weights' type there, e.g.
 /// "float32".
 std::string to_json(const LlamaConfig& config, std::string_view dtype);
