@@ -68,7 +68,7 @@ PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group
       control(on_lane(pp, Lane::kControl)),
       split(split_places(schedule.row(pp.rank()))),
       device(options.device.value_or(pp.device())),
-      courier(on_lane(pp, Lane::kP2p), schedule, device),
+      messages(on_lane(pp, Lane::kP2p), schedule, device),
       pool(device) {}
 
 const Stage& PipelineCore::stage(int64_t index) const {
@@ -86,7 +86,7 @@ Pipeline::Pipeline(std::vector<Stage> stages, const Schedule& schedule, const Gr
   const Schedule table = executable(schedule);
   check_together(group, "that every stage can be run", [&] { check_stages(stages, table); });
   core_ = std::make_unique<PipelineCore>(std::move(stages), table, group, std::move(options));
-  core_->courier.connect();
+  core_->messages.connect();
   barrier(core_->control);
 }
 

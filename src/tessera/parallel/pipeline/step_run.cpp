@@ -42,7 +42,7 @@ StepRun::StepRun(PipelineCore& core, const PipelineBatch& batch, StepKind kind,
 
 PipelineResult StepRun::run() {
   for (const Action& action : core_.schedule.row(core_.rank())) perform(action);
-  core_.courier.finish();
+  core_.messages.finish();
   core_.pool.drop_unused();
   if (failure_) throw_failure();
   return result();
@@ -170,16 +170,16 @@ void StepRun::forward(const Task& task) {
   activation.forward(core_.stage(task.stage),
                      {.stage = task.stage, .microbatch = task.microbatch, .keywords = &keywords});
   if (task.stage == core_.last_stage()) {
-    turn(task, activation);
+    compute_loss(task, activation);
   } else {
-    hand_on(task, task.stage + 1, activation.outputs());
+    send_to_next(task, task.stage + 1, activation.outputs());
   }
   if (!training_) return void(activations_.erase(place));
   peak_ = std::max(peak_, static_cast<int64_t>(activations_.size()));
 }
 
 // The last stage's forward ends with the loss, with which the backward begins.
-void StepRun::turn(const Task& task, Activation& activation) {
+void StepRun::compute_loss(const Task& task, Activation& activation) {
   if (batch_.outputs) {
     for (const at::Tensor& output : activation.outputs()) {
       outputs_[task.microbatch].push_back(without_history(output));
@@ -202,7 +202,7 @@ void StepRun::backward(const Task& task) {
   Activation& activation = activations_.at(place);
   Tensors gradients = activation.backward(take(gradients_, place));
   if (task.type == kBackward) activations_.erase(place);
-  if (task.stage > 0) hand_on(task, task.stage - 1, std::move(gradients));
+  if (task.stage > 0) send_to_next(task, task.stage - 1, std::move(gradients));
 }
 
 void StepRun::weight_gradients(const Task& task) {
@@ -216,7 +216,7 @@ Tensors StepRun::take(std::map<Place, Tensors>& map, Place place) {
 }
 
 // To a stage of this rank at once; otherwise a send follows.
-void StepRun::hand_on(const Task& task, int32_t to, Tensors tensors) {
+void StepRun::send_to_next(const Task& task, int32_t to, Tensors tensors) {
   const bool forward = task.type == kForward;
   if (!core_.has(to)) {
     if (forward) check_forms(forms_of(tensors, training_));

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/parallel/pipeline/internal/courier.h"
+#include "tessera/parallel/pipeline/internal/message_queue.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 
 namespace tessera::pipeline::detail {
@@ -38,7 +38,7 @@ struct PipelineCore {
   Group control;          // What is agreed on must not meet the messages.
   std::set<Place> split;  // What has I and W in the table.
   at::Device device;      // Of activations.
-  Courier courier;
+  MessageQueue messages;
   BufferPool pool;
   std::map<uint64_t, CrossingForms> known = {};
   int64_t calls = 0;

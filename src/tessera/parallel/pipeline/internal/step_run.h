@@ -33,17 +33,17 @@ class StepRun {
   void receive(const Task& task);
   Tensors open(Arrival arrival);
   /// What a send carries: the tensors, or zeros in the same forms after a failure.
-  Tensors cargo(const Task& task, const TensorForms& forms);
+  Tensors payload(const Task& task, const TensorForms& forms);
   TensorForms sent_forms(const Task& task, Place receiver);
 
   // Compute.
   void await(const Task& task);
   void compute(const Task& task);
   void forward(const Task& task);
-  void turn(const Task& task, Activation& activation);
+  void compute_loss(const Task& task, Activation& activation);
   void backward(const Task& task);
   void weight_gradients(const Task& task);
-  void hand_on(const Task& task, int32_t to, Tensors tensors);
+  void send_to_next(const Task& task, int32_t to, Tensors tensors);
   static Tensors take(std::map<Place, Tensors>& map, Place place);
   void announce_last_backward(const Task& task);
 

@@ -12,17 +12,17 @@
 namespace tessera::pipeline::detail {
 
 /// What has come from another rank.
-struct Parcel {
+struct Message {
   Header header = {};
   Tensors tensors = {};
 };
 
-/// A parcel under way.
+/// A message under way.
 class Arrival {
  public:
   Arrival(ListWork work, std::optional<Header> header)
       : work_(std::move(work)), header_(std::move(header)) {}
-  Parcel wait() &&;
+  Message wait() &&;
   /// Of what is coming; for an announced one.
   const TensorForms& forms() const { return header_->forms; }
 
@@ -33,10 +33,10 @@ class Arrival {
 
 /// Carries tensors between the stages of different ranks, a header before them. Nothing here waits
 /// but where it says so; messages find each other by name, in whatever order they are started.
-class Courier {
+class MessageQueue {
  public:
   /// `device` is that of the tensors: a header lies where they do, so that both are one message.
-  Courier(const Group& group, const Schedule& schedule, at::Device device);
+  MessageQueue(const Group& group, const Schedule& schedule, at::Device device);
   /// **Collective.**
   void connect() const { barrier(group_); }
 
