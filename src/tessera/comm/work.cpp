@@ -44,7 +44,7 @@ void Work::finish() {
   } catch (const std::exception& error) {
     const std::string failure =
         concat(operation_->name, " #", operation_->sequence, " of group ", operation_->group.name(),
-               " failed on this rank: ", engine_words(error));
+               " failed on this rank: ", engine_message(error));
     give_up(failure);
     throw CommError(failure);
   }

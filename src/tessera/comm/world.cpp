@@ -18,28 +18,29 @@ using namespace comm::detail;
 
 namespace {
 
-constexpr std::chrono::seconds kLastWords{5};  // How long rank 0 waits for the others to be gone.
+constexpr std::chrono::seconds kLeaveTimeout{
+    5};  // How long rank 0 waits for the others to be gone.
 constexpr std::chrono::milliseconds kShortPause{1};
 constexpr std::chrono::milliseconds kPause{20};
 
-RankGroup everybody_in(const LaunchInfo& launch) {
+RankGroup all_ranks_of(const LaunchInfo& launch) {
   RankGroup ranks;
   for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.emplace_back(rank);
   return ranks;
 }
 
 // Returns when all ranks have come to `place`.
-void meet_all(const WorldState& world, const std::string& place,
-              std::chrono::milliseconds timeout) {
-  const RankGroup everybody = everybody_in(world.launch);
+void wait_for_all(const WorldState& world, const std::string& place,
+                  std::chrono::milliseconds timeout) {
+  const RankGroup all_ranks = all_ranks_of(world.launch);
   const Waiting waiting{.what = [&] { return concat(place, " of the world"); },
-                        .members = everybody,
+                        .members = all_ranks,
                         .timeout = timeout,
-                        .watch = world.watch.get(),
+                        .watchdog = world.watchdog.get(),
                         .recorder = world.recorder.get()};
   world.recorder->set_place(waiting.what());
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  run_watched(waiting, [store = world.store, place, deadline, size = everybody.size()] {
+  run_watched(waiting, [store = world.store, place, deadline, size = all_ranks.size()] {
     const std::string all_here = place + "/all";
     if (store->add(place, 1) == static_cast<int64_t>(size)) store->set(all_here, "yes");
     // A wait would block the client for others, and for ever where this thread is left behind.
@@ -53,11 +54,11 @@ void meet_all(const WorldState& world, const std::string& place,
 
 // Rank 0 holds the store, so it must be the last to leave.
 void leave_together(const WorldState& world) {
-  meet_all(world, "close", world.timeout);
-  world.watch->stop("");
+  wait_for_all(world, "close", world.timeout);
+  world.watchdog->stop("");
   const int64_t gone = world.store->add("gone", 1);
   if (world.launch.rank != 0 || gone == world.launch.world_size) return;
-  const auto deadline = std::chrono::steady_clock::now() + kLastWords;
+  const auto deadline = std::chrono::steady_clock::now() + kLeaveTimeout;
   while (world.store->add("gone", 0) < world.launch.world_size &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kShortPause);
@@ -105,7 +106,7 @@ Backend agreed_backend(const WorldState& world) {
   if (!world.store) return own_gpu ? Backend::kNccl : Backend::kGloo;
   const std::string key = "ranks with a gpu";
   (void)world.store->add(key, own_gpu ? 1 : 0);
-  meet_all(world, "backend", world.timeout);
+  wait_for_all(world, "backend", world.timeout);
   return world.store->add(key, 0) == world.launch.world_size ? Backend::kNccl : Backend::kGloo;
 }
 
@@ -143,7 +144,7 @@ void WorldHandle::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 Group WorldHandle::group() const {
-  return group(everybody_in(state().launch), {.name = "world"});
+  return group(all_ranks_of(state().launch), {.name = "world"});
 }
 
 Group WorldHandle::group(const RankGroup& ranks, const GroupOptions& options) const {
@@ -179,7 +180,7 @@ World& World::operator=(World&& other) noexcept {
 // No collective here: a process that unwinds must not wait for others.
 World::~World() {
   if (!state_ || !state_->is_open()) return;
-  if (state_->watch) state_->watch->stop("ended without closing its world");
+  if (state_->watchdog) state_->watchdog->stop("ended without closing its world");
   state_->close();
 }
 
@@ -192,7 +193,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
             " ms is not positive; choose at least 1 ms");
   const Environment environment = process_environment();
   const bool checked = wants_checks(environment);
-  const auto patience = Patience::of(launch.world_size, silence_of(options, environment));
+  const auto timeouts = WatchdogTimeouts::of(launch.world_size, silence_of(options, environment));
   report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
@@ -202,12 +203,12 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
     const auto start_timeout = std::min(options.timeout, options.start_timeout);
     state->address = local_address(launch, environment);
-    const auto [store, watch_store, job] = meet(launch, start_timeout);
+    const auto [store, watchdog_store, job] = meet(launch, start_timeout);
     state->store = store;
     state->checked = checked;
     state->recorder = Recorder::make(launch, job);
-    state->watch = Watch::start(watch_store, launch, state->recorder, patience);
-    meet_all(*state, "start", start_timeout);
+    state->watchdog = Watchdog::start(watchdog_store, launch, state->recorder, timeouts);
+    wait_for_all(*state, "start", start_timeout);
   }
   if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
   if (options.backend != Backend::kFake) state->device = choose_device(launch);
@@ -248,7 +249,7 @@ void World::clear_current() {
 
 void World::close() {
   if (!state_ || !state_->is_open()) return;
-  if (state_->watch) leave_together(*state_);
+  if (state_->watchdog) leave_together(*state_);
   state_->close();
 }
 

@@ -129,7 +129,7 @@ void compare_ends(const Message& message, const PendingOperation& operation) {
              ", but ", is_send ? theirs : mine);
   operation.communicator->poison(failure);
   report_error(failure);
-  throw CommError(group.state().world().watch->publish(failure));
+  throw CommError(group.state().world().watchdog->publish(failure));
 }
 
 }  // namespace tessera::comm::detail

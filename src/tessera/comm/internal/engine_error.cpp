@@ -25,7 +25,7 @@ LogLevel& log_level() {
 
 }  // namespace
 
-std::string engine_words(const std::exception& error) {
+std::string engine_message(const std::exception& error) {
   std::string words = error_words(error);
   while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
   return words;

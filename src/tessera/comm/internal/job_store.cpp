@@ -33,12 +33,12 @@ c10::intrusive_ptr<c10d::Store> JobStore::clone() {
 }
 
 std::vector<std::string> JobStore::ask(StoreOp op, std::vector<std::string> fields,
-                                       std::chrono::milliseconds patience) {
-  StoreFrame answer = client_.ask({.op = op, .fields = std::move(fields)}, patience);
+                                       std::chrono::milliseconds timeout) {
+  StoreFrame answer = client_.ask({.op = op, .fields = std::move(fields)}, timeout);
   if (answer.op == StoreOp::kOk) return std::move(answer.fields);
   if (answer.op == StoreOp::kTimeout) {
     throw CommError(concat("what was waited for did not come into the store at ",
-                           address_.to_string(), " within ", patience.count(), " ms"));
+                           address_.to_string(), " within ", timeout.count(), " ms"));
   }
   throw CommError(concat("the store at ", address_.to_string(), " refuses a request",
                          answer.fields.empty() ? "" : ": " + answer.fields.front()));

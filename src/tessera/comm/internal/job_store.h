@@ -38,7 +38,7 @@ class JobStore : public c10d::Store {
 
  private:
   std::vector<std::string> ask(StoreOp op, std::vector<std::string> fields,
-                               std::chrono::milliseconds patience = {});
+                               std::chrono::milliseconds timeout = {});
 
   const StoreAddress address_;
   const std::string secret_;

@@ -52,7 +52,7 @@ Waiting PendingOperation::as_waiting() const {
   return {.what = [this] { return concat(name, " #", sequence, " of group ", group.name()); },
           .members = state.ranks(),
           .timeout = state.timeout(),
-          .watch = state.world().watch.get(),
+          .watchdog = state.world().watchdog.get(),
           .recorder = state.world().recorder.get(),
           .started = started};
 }

@@ -190,7 +190,7 @@ void Recorder::set_place(const std::string& place) {
 }
 
 // The oldest operation that somebody waits for is where the rank is stuck; few are pending at once.
-Whereabouts Recorder::whereabouts() const {
+LatestOperation Recorder::latest_operation() const {
   constexpr uint64_t kMostPending = 64;
   const std::lock_guard lock(mutex_);
   if (!place_.empty()) return {.inside = true, .operation = place_};

@@ -44,7 +44,7 @@ struct RecordedCall {
 };
 
 /// Where a rank is: in an operation, or after its last one.
-struct Whereabouts {
+struct LatestOperation {
   bool inside = false;
   std::string operation;  // "all_reduce #17 of group dp"; empty before the first.
 };
@@ -67,7 +67,7 @@ class Recorder {
 
   /// Where this rank is besides operations: "connect of group dp"; empty: nowhere.
   void set_place(const std::string& place);
-  Whereabouts whereabouts() const;
+  LatestOperation latest_operation() const;
   FlightDump dump(const std::string& reason) const;
   /// Writes the dump to TESSERA_TRACE_DIR, or to a folder of the job among the temporary files.
   /// The file's path; empty where it could not be written.

@@ -33,21 +33,21 @@ class RecorderTest : public testing::Test {
 };
 
 TEST_F(RecorderTest, KnowsWhereTheRankIs) {
-  EXPECT_EQ(recorder_->whereabouts().operation, "");
+  EXPECT_EQ(recorder_->latest_operation().operation, "");
   const uint64_t first = reduce(1);
-  EXPECT_FALSE(recorder_->whereabouts().inside) << "nobody waits for it yet";
+  EXPECT_FALSE(recorder_->latest_operation().inside) << "nobody waits for it yet";
   recorder_->waiting(first);
   const uint64_t second = reduce(2);
   recorder_->waiting(second);
-  EXPECT_TRUE(recorder_->whereabouts().inside);
-  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #1 of group dp") << "the oldest";
+  EXPECT_TRUE(recorder_->latest_operation().inside);
+  EXPECT_EQ(recorder_->latest_operation().operation, "all_reduce #1 of group dp") << "the oldest";
   recorder_->completed(first);
-  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #2 of group dp");
+  EXPECT_EQ(recorder_->latest_operation().operation, "all_reduce #2 of group dp");
   recorder_->completed(second);
-  EXPECT_FALSE(recorder_->whereabouts().inside);
+  EXPECT_FALSE(recorder_->latest_operation().inside);
   recorder_->set_place("close of the world");
-  EXPECT_TRUE(recorder_->whereabouts().inside);
-  EXPECT_EQ(recorder_->whereabouts().operation, "close of the world");
+  EXPECT_TRUE(recorder_->latest_operation().inside);
+  EXPECT_EQ(recorder_->latest_operation().operation, "close of the world");
 }
 
 TEST_F(RecorderTest, KeepsTheLastThousand) {

@@ -57,7 +57,7 @@ std::string job_secret() {
 struct OpenStore {
   std::shared_ptr<StoreServer> server = {};  // Of rank 0.
   c10::intrusive_ptr<c10d::Store> store = {};
-  c10::intrusive_ptr<c10d::Store> watch_store = {};  // The same, by a client of its own.
+  c10::intrusive_ptr<c10d::Store> watchdog_store = {};  // The same, by a client of its own.
   int64_t generation = 0;
 };
 
@@ -82,12 +82,12 @@ OpenStore open_store(const LaunchInfo& launch, std::chrono::milliseconds timeout
     } else {
       open.store = c10::make_intrusive<JobStore>(address, secret, timeout);
     }
-    open.watch_store = open.store->clone();
+    open.watchdog_store = open.store->clone();
     return open;
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {
-    fail_to_reach(launch, timeout, concat(" (", engine_words(error), ")"));
+    fail_to_reach(launch, timeout, concat(" (", engine_message(error), ")"));
   }
 }
 
@@ -117,11 +117,11 @@ Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
     const std::vector<uint8_t> name = open.store->get(key);
     const std::string job(name.begin(), name.end());
     return {c10::make_intrusive<c10d::PrefixStore>(job, open.store),
-            c10::make_intrusive<c10d::PrefixStore>(job, open.watch_store), job};
+            c10::make_intrusive<c10d::PrefixStore>(job, open.watchdog_store), job};
   } catch (const std::exception& error) {
     std::throw_with_nested(CommError(concat("rank ", launch.rank, " did not meet rank 0 at ",
                                             launch.master_addr, ":", launch.master_port, " within ",
-                                            timeout.count(), " ms (", engine_words(error), ")")));
+                                            timeout.count(), " ms (", engine_message(error), ")")));
   }
 }
 

@@ -11,8 +11,8 @@ namespace tessera::comm::detail {
 
 struct Meeting {
   c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::Store> watch_store;  // The same keys by a client of its own.
-  std::string job;                              // The same on all ranks, and no other job's.
+  c10::intrusive_ptr<c10d::Store> watchdog_store;  // The same keys by a client of its own.
+  std::string job;                                 // The same on all ranks, and no other job's.
 };
 
 /// **Collective.** The store through which the ranks of this job meet, below a prefix that no other

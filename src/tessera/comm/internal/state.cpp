@@ -254,7 +254,7 @@ c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
     }
     return engine->create(request);
   };
-  return world_->watch ? create_watched(create) : create();
+  return world_->watchdog ? create_watched(create) : create();
 }
 
 // An engine that connects looks at nothing else, however long it takes: another thread looks on.
@@ -264,7 +264,7 @@ c10::intrusive_ptr<c10d::Backend> GroupState::create_watched(
   const Waiting waiting{.what = [this] { return concat("connect of group ", name()); },
                         .members = ranks_,
                         .timeout = *options_.timeout,
-                        .watch = world_->watch.get(),
+                        .watchdog = world_->watchdog.get(),
                         .recorder = world_->recorder.get()};
   world_->recorder->set_place(waiting.what());
   run_watched(waiting, [create = std::move(create), made] { *made = create(); });

@@ -15,7 +15,7 @@
 
 #include "tessera/comm/internal/engine.h"
 #include "tessera/comm/internal/recorder.h"
-#include "tessera/comm/internal/watch.h"
+#include "tessera/comm/internal/watchdog.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/comm/options.h"
 #include "tessera/topology/rank.h"
@@ -74,7 +74,7 @@ class WorldState {
   c10::intrusive_ptr<c10d::Store> store;  // Null in a world of one, and in a fake one.
   LocalAddress address;
   std::shared_ptr<Recorder> recorder;  // Null where there is no store.
-  std::shared_ptr<Watch> watch;        // The same.
+  std::shared_ptr<Watchdog> watchdog;  // The same.
   bool checked = false;                // TESSERA_CHECK_COLLECTIVES=1.
 
   std::shared_ptr<Engine> engine(Backend wanted);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tessera/comm/internal/recorder.h"
-#include "tessera/comm/internal/watch.h"
+#include "tessera/comm/internal/watchdog.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera::comm::detail {
@@ -16,7 +16,7 @@ struct Waiting {
   std::function<std::string()> what;  // "all_reduce #17 of group dp"; asked for on failure alone.
   std::span<const GlobalRank> members;
   std::chrono::milliseconds timeout{};
-  Watch* watch = nullptr;        // Null in a fake world.
+  Watchdog* watchdog = nullptr;  // Null in a fake world.
   Recorder* recorder = nullptr;  // The same.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };

@@ -14,7 +14,7 @@ class RunTimes {
   using Clock = std::chrono::steady_clock;
 
   /// A time without running, longer than moments are apart.
-  struct Stop {
+  struct Stall {
     Clock::time_point end;
     Clock::duration duration;
   };
@@ -23,26 +23,26 @@ class RunTimes {
   RunTimes(Clock::duration longest, Clock::time_point start) : longest_(longest), last_(start) {}
 
   void note(Clock::time_point now);
-  /// The last stop, also where it ends just now.
-  std::optional<Stop> last_stop(Clock::time_point now) const;
+  /// The last stall, also if it ends just now.
+  std::optional<Stall> last_stall(Clock::time_point now) const;
 
  private:
   Clock::duration longest_;
   Clock::time_point last_;
-  std::optional<Stop> stop_ = std::nullopt;
+  std::optional<Stall> stall_ = std::nullopt;
 };
 
 /// Notices by a thread of its own when this process has not run for a while: it was stopped, its
 /// host was, or had no time for it. Who then finds that another one has not answered for long must
 /// ask again before it judges.
-class Pulse {
+class StallDetector {
  public:
-  Pulse(std::chrono::milliseconds beat, std::chrono::milliseconds longest);
+  StallDetector(std::chrono::milliseconds interval, std::chrono::milliseconds longest);
 
-  std::optional<RunTimes::Stop> last_stop() const;
+  std::optional<RunTimes::Stall> last_stall() const;
 
  private:
-  void run(const std::stop_token& end, std::chrono::milliseconds beat);
+  void run(const std::stop_token& end, std::chrono::milliseconds interval);
 
   mutable std::mutex mutex_;
   std::condition_variable_any ending_;

@@ -14,65 +14,66 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "tessera/comm/internal/beat.h"
-#include "tessera/comm/internal/pulse.h"
+#include "tessera/comm/internal/heartbeat.h"
 #include "tessera/comm/internal/recorder.h"
+#include "tessera/comm/internal/stall_detector.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera::comm::detail {
 
 /// How long a rank may give no sign of life.
-struct Patience {
-  std::chrono::milliseconds beat;     // Between two signs of life of a rank.
+struct WatchdogTimeouts {
+  std::chrono::milliseconds interval;  // Between two heartbeats of a rank.
   std::chrono::milliseconds suspect;  // Silence after which a rank is lost whose connections broke.
   std::chrono::milliseconds silence;  // Silence after which any rank is lost.
 
-  /// A store answers some thousand requests a second, so that large worlds beat more slowly.
-  static Patience of(int64_t world_size, std::chrono::milliseconds silence);
+  /// A store answers some thousand requests a second, so that large worlds send heartbeats less
+  /// often.
+  static WatchdogTimeouts of(int64_t world_size, std::chrono::milliseconds silence);
 };
 
 /// Gives this rank's signs of life through the store, and notices when others give none.
 ///
 /// A thread of its own does all talking to the store: where the store's host is gone, it is this
 /// thread that hangs, and those that wait for an operation see that it does.
-class Watch {
+class Watchdog {
  public:
-  /// Returns after the first beat.
-  static std::shared_ptr<Watch> start(const c10::intrusive_ptr<c10d::Store>& store,
-                                      const LaunchInfo& launch,
-                                      const std::shared_ptr<Recorder>& recorder,
-                                      const Patience& patience);
+  /// Returns after the first heartbeat.
+  static std::shared_ptr<Watchdog> start(const c10::intrusive_ptr<c10d::Store>& store,
+                                         const LaunchInfo& launch,
+                                         const std::shared_ptr<Recorder>& recorder,
+                                         const WatchdogTimeouts& timeouts);
 
-  const Patience& patience() const { return patience_; }
+  const WatchdogTimeouts& timeouts() const { return timeouts_; }
 
   /// While it lives, the watch looks after these ranks; `abort` is called once when the job is
   /// known to have failed.
-  class Vigil {
+  class Scope {
    public:
-    Vigil(Watch& watch, std::span<const GlobalRank> ranks, std::function<void()> abort = {});
-    ~Vigil();
-    Vigil(const Vigil&) = delete;
-    Vigil& operator=(const Vigil&) = delete;
+    Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks, std::function<void()> abort = {});
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
 
    private:
-    friend class Watch;
+    friend class Watchdog;
     /// The ranks that this process looks after; in a large group each rank has its neighbours.
     std::vector<int64_t> others() const;
 
-    Watch& watch_;
+    Watchdog& watchdog_;
     std::span<const GlobalRank> ranks_;
     std::function<void()> abort_;
-    std::list<Vigil*>::iterator place_;
+    std::list<Scope*>::iterator place_;
   };
 
   /// Why the job has failed, where that is known: the same words on all ranks.
   std::optional<std::string> failure() const;
-  /// To be called by the holder of a vigil whose engine has lost a connection: waits until the
+  /// To be called by the holder of a scope whose engine has lost a connection: waits until the
   /// missing rank is known. Nothing where all ranks turn out to be alive.
-  std::optional<std::string> verdict();
+  std::optional<std::string> wait_for_failure();
   /// "ranks 0, 1, 3 are in all_reduce #17 of group dp; rank 2 is in barrier #16 of group world".
-  std::string report(const Vigil& vigil);
+  std::string report(const Scope& scope);
   /// Tells all ranks that the job has failed, unless another reason came first. Returns the first.
   std::string publish(const std::string& failure);
   /// What went wrong on this rank; its last words tell it, should it leave without closing.
@@ -86,24 +87,24 @@ class Watch {
  private:
   using Clock = std::chrono::steady_clock;
   struct Seen {
-    std::optional<Beat> beat;
+    std::optional<Heartbeat> heartbeat;
     Clock::time_point since;  // When it was first seen, by this process's clock.
   };
 
-  Watch(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
-        std::shared_ptr<Recorder> recorder, const Patience& patience);
+  Watchdog(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
+           std::shared_ptr<Recorder> recorder, const WatchdogTimeouts& timeouts);
   void run();
   void tick();
-  void beat(const std::string& end);
-  void look_for_failure();
-  void look_after(const std::vector<int64_t>& ranks);
+  void send_heartbeat(const std::string& end);
+  void check_failure_key();
+  void check_heartbeats(const std::vector<int64_t>& ranks);
   /// Who is lost by what was read after `now`.
-  std::optional<std::string> loss_among(const std::vector<int64_t>& ranks,
-                                        Clock::time_point now) const;
+  std::optional<std::string> find_lost_rank(const std::vector<int64_t>& ranks,
+                                            Clock::time_point now) const;
   std::string announce(const std::string& failure);
   void fail(const std::string& failure);
   std::vector<int64_t> watched_ranks() const;
-  std::optional<std::string> store_trouble() const;
+  std::optional<std::string> store_failure() const;
   std::optional<std::string> known_failure() const;
   /// The time between a sign of another one and now in which this process could have noticed more.
   Clock::duration awake_since(Clock::time_point sign, Clock::time_point now) const;
@@ -111,12 +112,12 @@ class Watch {
   const c10::intrusive_ptr<c10d::Store> store_;
   const LaunchInfo launch_;
   const std::shared_ptr<Recorder> recorder_;
-  const Patience patience_;
-  int64_t num_beats_ = 0;
+  const WatchdogTimeouts timeouts_;
+  int64_t num_heartbeats_ = 0;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::list<Vigil*> vigils_;
+  std::list<Scope*> scopes_;
   std::map<int64_t, Seen> seen_;
   std::optional<std::string> failure_;
   std::optional<std::string> to_publish_;
@@ -125,7 +126,7 @@ class Watch {
   std::string noted_;
   Clock::time_point answered_ = Clock::now();  // The store's last answer.
   Clock::time_point suspicious_until_{};
-  const Pulse pulse_;
+  const StallDetector stall_detector_;
   bool ended_ = false;
 };
 
