@@ -79,17 +79,17 @@ const std::vector<Odd> kOdd{
     {"the size of buckets", [](Replica&, DdpOptions& o) { o.bucket_bytes = 77; },
      "rank 1 has bucket_bytes 77 and"},
     {"no size of buckets", [](Replica&, DdpOptions& o) { o.bucket_bytes = 0; },
-     "rank 1 says: bucket_bytes is 0; buckets hold at least 1 byte"},
+     "rank 1 says: bucket_bytes must be ≥ 1, but is 0"},
     {"a dtype that is no number of fractions",
      [](Replica&, DdpOptions& o) { o.reduce_dtype = at::kInt; },
-     "rank 1 says: reduce_dtype is Int; gradients are reduced in real floating-point dtypes"},
+     "rank 1 says: reduce_dtype is Int; choose a real floating-point dtype"},
     {"an undefined tensor", [](Replica& r, DdpOptions&) { r.parameters[4].tensor = at::Tensor(); },
      "rank 1 says: parameter 'layer2.weight' is undefined"},
     {"a name twice", [](Replica& r, DdpOptions&) { r.parameters[1].name = "layer0.weight"; },
      "rank 1 says: parameter 'layer0.weight' is listed twice"},
     {"no leaf",
      [](Replica& r, DdpOptions&) { r.parameters[0].tensor = r.parameters[0].tensor * 2; },
-     "rank 1 says: parameter 'layer0.weight' is the result of an operation"},
+     "rank 1 says: parameter 'layer0.weight' is not a leaf tensor"},
 };
 
 TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
@@ -108,7 +108,7 @@ TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
     const Ddp ddp({ours.parameters}, world.group());
     const std::string said = common_refusal<ConfigError>(
         world, [&] { const Ddp second({ours.parameters}, world.group()); });
-    RANK_EXPECT(contains(said, "has a hook for its gradient already")) << said;
+    RANK_EXPECT(contains(said, "already has a gradient hook")) << said;
   });
 }
 
@@ -146,9 +146,10 @@ TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
       } catch (const ConfigError& error) {
         said = error.what();
       }
-      RANK_EXPECT(contains(said, rank_of(world) == 1 ? "the gradient of parameter 'table' is of "
-                                                       "layout Sparse; only dense"
-                                                     : "refused on another rank of group world"))
+      RANK_EXPECT(contains(said, rank_of(world) == 1
+                                     ? "the gradient of parameter 'table' is of "
+                                       "layout Sparse; only dense"
+                                     : "another rank of group world refused a gradient"))
           << said;
       ours.zero_grad();
       step(false);

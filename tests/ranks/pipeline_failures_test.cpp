@@ -94,7 +94,7 @@ TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
                       {.loss = loss_of_stage, .device = testkit::device()});
     const std::string said =
         words_of([&] { pipeline.step({.inputs = {inputs_of(4)}, .target = targets_of(4)}); });
-    check_told(world, 0, "ConfigError: output 0 of stage 0 for microbatch 0 is no tensor", said,
+    check_told(world, 0, "ConfigError: output 0 of stage 0 for microbatch 0 is undefined", said,
                "0F0");
   });
 }
@@ -116,7 +116,7 @@ TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
     pipeline.step(batch);
     width = 2;
     const std::string said = words_of([&] { pipeline.step(batch); });
-    check_told(world, 0, "ConfigError: stage 0 gave Double [2, 2]", said, "0SEND_F0");
+    check_told(world, 0, "ConfigError: stage 0 returned Double [2, 2]", said, "0SEND_F0");
   });
 }
 
@@ -150,33 +150,33 @@ std::vector<Refusal> refusals() {
   const PipelineBatch good{.inputs = {inputs_of(8)}, .target = targets_of(8)};
   return {
       {"a missing stage", [=](World& w) { with_stages(w, {w.rank().value == 0 ? 0 : 7}); },
-       "ConfigError: rank 1 has stage 7, but the table has stages 0 to 1"},
+       "ConfigError: rank 1 has stage 7, but the schedule has stages 0 to 1"},
       {"no stage",
        [=](World& w) {
          with_stages(w, w.rank().value == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{});
        },
-       "ConfigError: stage 1 is missing; the table has it on rank 1"},
+       "ConfigError: stage 1 is missing; the schedule has it on rank 1"},
       {"a stage twice",
        [=](World& w) {
          with_stages(w, w.rank().value == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1});
        },
-       "ConfigError: stage 1 is there 2 times (on rank 0 and 1)"},
+       "ConfigError: stage 1 exists 2 times (on rank 0 and 1)"},
       {"stages on the wrong rank", [=](World& w) { with_stages(w, {1 - w.rank().value}); },
-       "ConfigError: stage 0 is on rank 1; the table has it on rank 0"},
+       "ConfigError: stage 0 is on rank 1; the schedule has it on rank 0"},
       {"a table for more ranks",
        [=](World& w) { Pipeline({}, generate({.pp = 4, .microbatches = 4}), w.group()); },
-       "ConfigError: the table is for 4 ranks, but group world has 2"},
+       "ConfigError: the schedule is for 4 ranks, but group world has 2"},
       {"different tables",
        [=](World& w) {
          Pipeline({}, generate({.pp = 2, .microbatches = 4 + w.rank().value}), w.group());
        },
-       "ConfigError: ranks 0 and 1 of group world have different tables"},
+       "ConfigError: ranks 0 and 1 of group world have different schedules"},
       {"a table without messages",
        [=](World& w) {
          const Schedule table = with_reduce_grad(generate({.pp = 2, .microbatches = 2}));
          Pipeline(stages_of(parts, table, GroupRank{w.rank().value}), table, w.group());
        },
-       "ConfigError: table 1F1B has neither messages nor is it compute-only"},
+       "ConfigError: schedule 1F1B has no sends and receives"},
       {"a stage without a function",
        [=](World& w) {
          std::vector<Stage> stages{testkit::stage_of(w.rank().value, parts[0])};
@@ -187,7 +187,7 @@ std::vector<Refusal> refusals() {
        "ConfigError: that every stage can be run"},
       {"too few rows",
        [=](World& w) { step_with(w, {.inputs = {inputs_of(3)}, .target = targets_of(3)}); },
-       "ConfigError: a batch of 3 rows cannot be cut into 4 microbatches"},
+       "ConfigError: a batch of 3 rows cannot be split into 4 microbatches"},
       {"other targets",
        [=](World& w) { step_with(w, {.inputs = {inputs_of(8)}, .target = targets_of(7)}); },
        "ConfigError: the targets of rank 1 have 7 rows, but the inputs have 8"},
@@ -215,7 +215,7 @@ std::vector<Refusal> refusals() {
          c10::AutoGradMode mode(w.rank().value == 0);
          step_with(w, good);
        },
-       "ConfigError: a step needs gradients, but they are switched off here", 1,
+       "ConfigError: a step needs gradients, but they are disabled here", 1,
        "ConfigError: rank 1 of group world refused the step"},
       {"a step that one rank skips",
        [=](World& w) {

@@ -40,15 +40,16 @@ MessageQueue::MessageQueue(const Group& group, const Schedule& schedule, at::Dev
     : group_(group), schedule_(schedule), device_(device) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
-            schedule.num_stages(), " stages are more messages than there are names for; at most ",
-            most, " microbatches can be run");
+            schedule.num_stages(),
+            " stages need more messages than there are tags; choose at most ", most,
+            " microbatches");
 }
 
 GroupRank MessageQueue::peer_of(const Task& message) const {
   return schedule_.rank_of(other_stage(message));
 }
 
-// By the receiving stage, so that both ends say the same.
+// By the receiving stage, so that both ends get the same tag.
 int MessageQueue::tag_of(const Task& message, size_t part) const {
   const int64_t receiver = is_send(message.type) ? other_stage(message) : message.stage;
   const int64_t lane = goes_forward(message) ? receiver : schedule_.num_stages() + receiver;

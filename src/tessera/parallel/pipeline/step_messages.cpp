@@ -1,4 +1,4 @@
-// What a step sends and receives.
+// The messages of a step.
 #include <ATen/ops/zeros.h>
 
 #include "tessera/base/check.h"
@@ -19,12 +19,13 @@ TensorForms StepRun::sent_forms(const Task& task, Place receiver) {
 Tensors StepRun::payload(const Task& task, const TensorForms& forms) {
   Tensors tensors = take(task.type == kSendForward ? outgoing_ : returning_, place_of(task));
   attempt(task, [&] {
-    TSR_CHECK(tensors.size() == forms.size() &&
-                  (task.type == kSendBackward || forms_of(tensors, training_) == forms),
-              "stage ", task.stage, " gave ", to_string(forms_of(tensors, training_)),
-              " for microbatch ", task.microbatch, ", but ", to_string(forms),
-              " in an earlier step with inputs of the same shapes; shapes may follow from those of "
-              "inputs and keywords alone, so make a new Pipeline where the model changes");
+    TSR_CHECK(
+        tensors.size() == forms.size() &&
+            (task.type == kSendBackward || forms_of(tensors, training_) == forms),
+        "stage ", task.stage, " returned ", to_string(forms_of(tensors, training_)),
+        " for microbatch ", task.microbatch, ", but ", to_string(forms),
+        " in an earlier step with inputs of the same shapes; output shapes must depend on the "
+        "shapes of inputs and keywords only, so make a new Pipeline if the model changes");
   });
   if (!failure_) return tensors;
   tensors.clear();
@@ -66,8 +67,8 @@ Tensors StepRun::open(Arrival arrival) {
   Message message = std::move(arrival).wait();
   const int64_t call = message.header.call;
   if (call != core_.calls) {
-    throw CommError(concat("a message of call ", call, " came in call ", core_.calls, " of group ",
-                           core_.group.name(), "; every rank has to take every step"));
+    throw CommError(concat("received a message of call ", call, " in call ", core_.calls,
+                           " of group ", core_.group.name(), "; every rank must run every step"));
   }
   if (message.header.failure && !failure_) fail(*message.header.failure, nullptr);
   return std::move(message.tensors);

@@ -11,12 +11,12 @@ namespace {
 
 using enum ActionType;
 
-// Without its history: unlike a detached tensor it does not keep what it was computed from.
+// Unlike detach(), this does not keep the graph alive.
 at::Tensor without_history(const at::Tensor& tensor) {
   return tensor.variable_data();
 }
 
-// As the inputs of a stage: leaves, whose gradients go back to where they came from.
+// Inputs of a stage must be leaves, so that it can send their gradients back.
 Tensors as_leaves(const Tensors& tensors, const TensorForms& forms) {
   Tensors leaves;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -48,7 +48,7 @@ PipelineResult StepRun::run() {
   return result();
 }
 
-// ---- The walk
+// ---- The actions
 
 bool StepRun::is_wanted(const Task& task) const {
   return training_ || task.type == kForward || task.type == kSendForward ||
@@ -57,7 +57,7 @@ bool StepRun::is_wanted(const Task& task) const {
 
 void StepRun::perform(const Action& action) {
   if (action.computes()) return perform_compute(action);
-  // The sends of a batch first: the other rank waits for them in its receive.
+  // Sends of a batch come first: the other rank waits for them in its receive.
   for (const bool sends : {true, false}) {
     for (const Task& task : action.tasks()) {
       if (is_send(task.type) == sends && is_wanted(task)) perform_other(task);
@@ -65,7 +65,7 @@ void StepRun::perform(const Action& action) {
   }
 }
 
-// The parts of an overlap run one after the other, when both can.
+// The parts of an overlap run one after the other, once the inputs of both are there.
 void StepRun::perform_compute(const Action& action) {
   std::vector<Task> tasks;
   std::ranges::copy_if(action.tasks(), std::back_inserter(tasks),
@@ -99,7 +99,7 @@ void StepRun::guard(const Task& task, const std::function<void()>& body) {
   try {
     body();
   } catch (const CommError&) {
-    throw;  // Ranks are lost: nobody can be told.
+    throw;  // The group is lost: the other ranks cannot be reached.
   } catch (...) {
     if (!failure_) fail({core_.rank(), task}, std::current_exception());
   }
@@ -122,7 +122,7 @@ void StepRun::fail(const StepFailure& failure, std::exception_ptr error) {
 void StepRun::throw_failure() const {
   if (error_) std::rethrow_exception(error_);
   throw CommError(concat("rank ", failure_->rank, " of group ", core_.group.name(), " failed at ",
-                         to_string(failure_->task), "; its own error says why"));
+                         to_string(failure_->task), "; see the error of that rank"));
 }
 
 // ---- Compute
@@ -178,7 +178,7 @@ void StepRun::forward(const Task& task) {
   peak_ = std::max(peak_, static_cast<int64_t>(activations_.size()));
 }
 
-// The last stage's forward ends with the loss, with which the backward begins.
+// The forward of the last stage ends with the loss, where its backward starts.
 void StepRun::compute_loss(const Task& task, Activation& activation) {
   if (batch_.outputs) {
     for (const at::Tensor& output : activation.outputs()) {
@@ -187,12 +187,12 @@ void StepRun::compute_loss(const Task& task, Activation& activation) {
   }
   if (!core_.options.loss || !batch_.target.defined()) return;
   const at::Tensor loss = core_.options.loss(activation.outputs(), slices_.target(task.microbatch));
-  TSR_CHECK(loss.defined() && loss.numel() == 1, "the loss of microbatch ", task.microbatch, " is ",
-            loss.defined() ? concat("of ", loss.numel(), " elements") : "no tensor",
-            "; give the mean over the microbatch");
+  TSR_CHECK(loss.defined() && loss.numel() == 1, "the loss of microbatch ", task.microbatch,
+            loss.defined() ? concat(" has ", loss.numel(), " elements") : " is undefined",
+            "; return the mean over the microbatch");
   TSR_CHECK(!training_ || loss.requires_grad(), "the loss of microbatch ", task.microbatch,
-            " depends on no parameter; a step needs one that has a gradient");
-  // A copy: LibTorch's mse_loss gives a scalar in memory for all that it was reduced from.
+            " has no gradient; a step needs a loss that depends on a parameter");
+  // A copy: the scalar of LibTorch's mse_loss keeps the memory of all elements before reduction.
   losses_[task.microbatch] = without_history(loss).clone();
   activation.set_loss(loss, slices_.share(task.microbatch));
 }
@@ -215,7 +215,7 @@ Tensors StepRun::take(std::map<Place, Tensors>& map, Place place) {
   return node.empty() ? Tensors() : std::move(node.mapped());
 }
 
-// To a stage of this rank at once; otherwise a send follows.
+// Passes tensors to a stage of this rank, or keeps them for the send that follows.
 void StepRun::send_to_next(const Task& task, int32_t to, Tensors tensors) {
   const bool forward = task.type == kForward;
   if (!core_.has(to)) {
