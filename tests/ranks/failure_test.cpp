@@ -164,7 +164,7 @@ std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim
 bool names(const std::string& said, int64_t victim) {
   const std::regex listed(concat("ranks? ([0-9]+, )*", victim, "\\b"));
   return std::regex_search(said, listed) &&
-         (contains(said, "went missing") || contains(said, "no sign of life") ||
+         (contains(said, "went missing") || contains(said, "no heartbeat") ||
           contains(said, "ended without closing") ||
           (victim == 0 && contains(said, "holds the store")) ||
           (victim == 0 && contains(said, "cannot reach the store of rank 0")) ||
@@ -334,7 +334,7 @@ TEST(LostRanks, AHangReportNamesAStoppedRank) {
   ranks.signal(1, SIGSTOP);
   for (const std::string& said : what_the_others_say(ranks, 1)) {
     EXPECT_TRUE(contains(said, "timed out after") && contains(said, "rank 1 was last seen ") &&
-                contains(said, " and has given no sign of life for "))
+                contains(said, " and has sent no heartbeat for "))
         << said;
   }
 }

@@ -33,7 +33,7 @@ struct Case {
 
 std::string differ(const std::string& call, const std::string& odd, const std::string& usual) {
   return concat("the arguments of ", call, " differ on the ranks of group world: rank 1 has ", odd,
-                " where rank 0 of the group has ", usual);
+                ", but rank 0 of the group has ", usual);
 }
 
 std::vector<int64_t> ends(const std::vector<int64_t>& pipeline) {
@@ -154,7 +154,7 @@ TEST(MismatchedArguments, OfListedRanksAreComparedAmongThem) {
         said = error.what();
       }
       RANK_EXPECT(rank == 1 || contains(said,
-                                        "rank 2 has tp_size 2 where rank 0 of the group has "
+                                        "rank 2 has tp_size 2, but rank 0 of the group has "
                                         "tp_size 1"))
           << said;
     });

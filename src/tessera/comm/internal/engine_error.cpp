@@ -11,7 +11,7 @@
 namespace tessera::comm::detail {
 namespace {
 
-/// LibTorch's level of messages, shared by all threads.
+/// LibTorch's log level, shared by all threads.
 struct LogLevel {
   std::mutex mutex;
   int holders = 0;

@@ -11,7 +11,7 @@ namespace {
 // "are in all_reduce #17 of group dp".
 std::string place_of(const RankReport& report, bool several) {
   if (!report.heartbeat)
-    return several ? "have given no sign of life yet" : "has given no sign of life yet";
+    return several ? "have sent no heartbeat yet" : "has sent no heartbeat yet";
   const Heartbeat& heartbeat = *report.heartbeat;
   const std::string operation = heartbeat.operation.empty() ? "any operation" : heartbeat.operation;
   if (report.silent_seconds) {
@@ -19,7 +19,7 @@ std::string place_of(const RankReport& report, bool several) {
                   heartbeat.inside              ? "in "
                   : heartbeat.operation.empty() ? "before "
                                                 : "after ",
-                  operation, several ? " and have" : " and has", " given no sign of life for ",
+                  operation, several ? " and have" : " and has", " sent no heartbeat for ",
                   seconds_text(*report.silent_seconds));
   }
   const char* be = several ? "are " : "is ";

@@ -50,9 +50,8 @@ TEST(Heartbeat, SilenceIsTold) {
   early.silent_seconds = 2;
   EXPECT_EQ(summarize({inside(0, "barrier #1 of group world"), silent, early, {.rank = 3}}),
             "rank 0 is in barrier #1 of group world; rank 1 was last seen in barrier #1 of group "
-            "world and has given no sign of life for 4.5 s; rank 2 was last seen before any "
-            "operation and has given no sign of life for 2.0 s; rank 3 has given no sign of life "
-            "yet");
+            "world and has sent no heartbeat for 4.5 s; rank 2 was last seen before any operation "
+            "and has sent no heartbeat for 2.0 s; rank 3 has sent no heartbeat yet");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_F(RecorderTest, KeepsTheLastThousand) {
     EXPECT_EQ(dump.entries[i].record_id, static_cast<int64_t>(1500 + i));
     EXPECT_EQ(dump.entries[i].collective_seq_id, static_cast<int64_t>(1501 + i));
   }
-  recorder_->completed(0);  // Long overwritten: nothing happens.
+  recorder_->completed(0);  // Already overwritten: nothing happens.
   EXPECT_EQ(recorder_->dump("test").entries.front().record_id, 1500);
 }
 
@@ -109,7 +109,7 @@ TEST_F(RecorderTest, ManyAndLongShapesAreKept) {
   EXPECT_EQ(dump.entries[1].outputs, (std::vector<FlightTensor>{{{9, 2}, "Float"}}));
 }
 
-// Dumps go where nobody else can put a link, and follow none.
+// Dumps go to a folder where no other user can put a link, and follow no links.
 class DumpFolderTest : public testing::Test {
  protected:
   DumpFolderTest() {

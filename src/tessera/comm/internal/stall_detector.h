@@ -8,22 +8,22 @@
 
 namespace tessera::comm::detail {
 
-/// When this process ran, from moments at which it is known to have run.
+/// Detects when this process did not run, from the times at which it did.
 class RunTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A time without running, longer than moments are apart.
+  /// A time in which the process did not run.
   struct Stall {
     Clock::time_point end;
     Clock::duration duration;
   };
 
-  /// Moments that are further apart than `longest` mean that the process did not run in between.
+  /// If two noted times are further apart than `longest`, the process did not run in between.
   RunTimes(Clock::duration longest, Clock::time_point start) : longest_(longest), last_(start) {}
 
   void note(Clock::time_point now);
-  /// The last stall, also if it ends just now.
+  /// The last stall, including one that ends now.
   std::optional<Stall> last_stall(Clock::time_point now) const;
 
  private:
@@ -32,9 +32,9 @@ class RunTimes {
   std::optional<Stall> stall_ = std::nullopt;
 };
 
-/// Notices by a thread of its own when this process has not run for a while: it was stopped, its
-/// host was, or had no time for it. Who then finds that another one has not answered for long must
-/// ask again before it judges.
+/// Detects on its own thread that this process did not run for a while: it or its host was stopped,
+/// or the host was too busy. After that, missing heartbeats of other ranks mean nothing until they
+/// are read again.
 class StallDetector {
  public:
   StallDetector(std::chrono::milliseconds interval, std::chrono::milliseconds longest);
@@ -47,7 +47,7 @@ class StallDetector {
   mutable std::mutex mutex_;
   std::condition_variable_any ending_;
   RunTimes times_;
-  std::jthread thread_;  // Ends before the rest does.
+  std::jthread thread_;  // Last member: it ends first.
 };
 
 }  // namespace tessera::comm::detail

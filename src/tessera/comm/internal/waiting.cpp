@@ -15,13 +15,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kStep{500};  // Shorter operations pay nothing for being watched.
+constexpr milliseconds kStep{500};  // The watchdog costs shorter operations nothing.
 
 milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - start);
 }
 
-// Why the wait has failed, as far as it can be found out. `said` are the engine's words, if any.
+// Why the wait failed, as far as it is known. `said` is the engine's message, if there is one.
 std::string cause_of(const Waiting& waiting, const Watchdog::Scope& scope,
                      const std::string& said) {
   Watchdog& watchdog = *waiting.watchdog;
@@ -66,7 +66,7 @@ void wait_in_steps(const Waiting& waiting, const std::function<bool(milliseconds
     }
     const bool lost = watch_over() != nullptr && waiting.watchdog->failure();
     if (lost || since(waiting.started) >= waiting.timeout) {
-      fail(waiting, watch_over(), "the time is up");
+      fail(waiting, watch_over(), "the timeout expired");
     }
   }
 }

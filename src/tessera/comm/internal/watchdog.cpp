@@ -14,8 +14,7 @@ namespace tessera::comm::detail {
 namespace {
 
 constexpr const char* kFailureKey = "failure";
-constexpr size_t kMostWatched =
-    64;  // Ranks of one scope; in larger groups each has its neighbours.
+constexpr size_t kMostWatched = 64;  // Ranks per scope; in larger groups the next neighbours.
 
 std::string heartbeat_key(int64_t rank) {
   return concat("heartbeat/", rank);
@@ -41,7 +40,7 @@ WatchdogTimeouts WatchdogTimeouts::of(int64_t world_size, std::chrono::milliseco
       .interval = interval, .suspect = 4 * interval, .silence = std::max(silence, 4 * interval)};
 }
 
-// ---- The side of those who wait
+// ---- For the threads that wait
 
 Watchdog::Scope::Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks,
                        std::function<void()> abort)
@@ -75,14 +74,14 @@ std::optional<std::string> Watchdog::store_failure() const {
   const std::string holder = launch_.agent_store ? "the launcher" : "rank 0";
   const std::string whose = concat(holder, ", which holds the store at ", launch_.master_addr, ":",
                                    launch_.master_port, ",");
-  const std::string advice = concat("; look for what ", holder, " wrote last");
+  const std::string advice = concat("; see the last output of ", holder);
   if (!store_error_.empty()) return concat(whose, " is gone", advice);
   const auto unanswered = awake_since(answered_, Clock::now());
   if (unanswered <= timeouts_.silence) return std::nullopt;
   return concat(whose, " has not answered for ", seconds_text(in_seconds(unanswered)), advice);
 }
 
-// To a rank that was stopped, its own stop tells more than what the others did meanwhile.
+// If this rank was stopped, that explains more than what the others report.
 std::optional<std::string> Watchdog::known_failure() const {
   const auto failure = failure_ ? failure_ : store_failure();
   const auto stall = stall_detector_.last_stall();
@@ -99,7 +98,7 @@ std::optional<std::string> Watchdog::failure() const {
 
 std::optional<std::string> Watchdog::wait_for_failure() {
   std::unique_lock lock(mutex_);
-  // The ranks of the scope are given the time to be silent, and to be looked at twice.
+  // Long enough for a lost rank to miss heartbeats, and to check all ranks twice.
   const auto deadline = Clock::now() + timeouts_.suspect + 3 * timeouts_.interval;
   suspicious_until_ = std::max(suspicious_until_, deadline);
   changed_.wait_until(lock, deadline, [&] { return failure_ || !store_error_.empty(); });
@@ -108,7 +107,7 @@ std::optional<std::string> Watchdog::wait_for_failure() {
 
 std::string Watchdog::report(const Scope& scope) {
   std::unique_lock lock(mutex_);
-  // What is in the table afterwards was sent after the call.
+  // After this wait, all heartbeats in the table are newer than the call.
   changed_.wait_until(lock, Clock::now() + 3 * timeouts_.interval,
                       [&] { return !store_error_.empty(); });
   if (const auto trouble = store_failure()) return *trouble;
@@ -154,11 +153,11 @@ void Watchdog::stop(const std::string& reason) {
   std::unique_lock lock(mutex_);
   if (!end_) end_ = reason.empty() || noted_.empty() ? reason : concat(reason, " after: ", noted_);
   changed_.notify_all();
-  // A thread that hangs in a store that is gone is left behind.
+  // If the store is gone, the thread may hang; then abandon it.
   changed_.wait_for(lock, timeouts_.suspect, [&] { return ended_; });
 }
 
-// ---- The side of the thread
+// ---- On the watchdog's thread
 
 Watchdog::Watchdog(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
                    std::shared_ptr<Recorder> recorder, const WatchdogTimeouts& timeouts)
@@ -199,7 +198,7 @@ void Watchdog::run() {
     lock.unlock();
     try {
       send_heartbeat(reason);
-    } catch (const std::exception&) {  // The others will notice the silence.
+    } catch (const std::exception&) {  // The others will notice the missing heartbeats.
     }
     lock.lock();
   }
@@ -211,7 +210,7 @@ void Watchdog::run() {
 }
 
 void Watchdog::tick() {
-  const QuietEngine quiet;  // Whoever waits tells what is lost.
+  const QuietEngine quiet;  // The waiting threads report the failure.
   send_heartbeat("");
   std::unique_lock lock(mutex_);
   const std::optional<std::string> wanted = failure_ ? std::nullopt : to_publish_;
@@ -241,7 +240,7 @@ void Watchdog::check_heartbeats(const std::vector<int64_t>& ranks) {
   std::vector<std::string> keys;
   std::vector<int64_t> there;
   for (const int64_t rank : ranks) {
-    // Reading what is not there yet would wait for it.
+    // get() would wait for a key that does not exist yet.
     const bool known = [&] {
       const std::lock_guard lock(mutex_);
       return seen_.contains(rank);
@@ -272,7 +271,7 @@ std::optional<std::string> Watchdog::find_lost_rank(const std::vector<int64_t>& 
     const Seen& seen = seen_.at(rank);
     const Heartbeat& heartbeat = *seen.heartbeat;
     const std::string who = describe(rank, heartbeat);
-    // Its launcher is to see its end before that of the ranks that miss it.
+    // The launcher must see its end before the end of the ranks that wait for it.
     if (!heartbeat.end.empty() && now - seen.since > 2 * timeouts_.interval) {
       return concat(who, " ", heartbeat.end);
     }
@@ -280,13 +279,13 @@ std::optional<std::string> Watchdog::find_lost_rank(const std::vector<int64_t>& 
     const std::string last = heartbeat.operation.empty()
                                  ? "before its first operation"
                                  : concat(heartbeat.inside ? "in " : "after ", heartbeat.operation);
-    return concat(who, " went missing: it has given no sign of life for ",
+    return concat(who, " went missing: it has sent no heartbeat for ",
                   seconds_text(in_seconds(now - seen.since)), " and was last seen ", last);
   }
   return std::nullopt;
 }
 
-// The first announcement stays: what follows from a failure must not hide it.
+// The first announcement wins: consequences of a failure must not hide it.
 std::string Watchdog::announce(const std::string& failure) {
   return text_of(store_->compareSet(kFailureKey, {}, bytes(failure)));
 }

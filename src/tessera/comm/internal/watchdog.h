@@ -22,21 +22,21 @@
 
 namespace tessera::comm::detail {
 
-/// How long a rank may give no sign of life.
+/// When a rank without heartbeats is lost.
 struct WatchdogTimeouts {
   std::chrono::milliseconds interval;  // Between two heartbeats of a rank.
-  std::chrono::milliseconds suspect;  // Silence after which a rank is lost whose connections broke.
-  std::chrono::milliseconds silence;  // Silence after which any rank is lost.
+  std::chrono::milliseconds suspect;   // Without a heartbeat, if its connections broke.
+  std::chrono::milliseconds silence;   // Without a heartbeat, in any case.
 
-  /// A store answers some thousand requests a second, so that large worlds send heartbeats less
+  /// A store answers a few thousand requests per second, so large worlds send heartbeats less
   /// often.
   static WatchdogTimeouts of(int64_t world_size, std::chrono::milliseconds silence);
 };
 
-/// Gives this rank's signs of life through the store, and notices when others give none.
+/// Writes this rank's heartbeats to the store, and watches those of other ranks.
 ///
-/// A thread of its own does all talking to the store: where the store's host is gone, it is this
-/// thread that hangs, and those that wait for an operation see that it does.
+/// Only the watchdog's own thread uses the store: if the store's host is gone, this thread hangs,
+/// and the threads that wait for an operation notice it.
 class Watchdog {
  public:
   /// Returns after the first heartbeat.
@@ -47,8 +47,7 @@ class Watchdog {
 
   const WatchdogTimeouts& timeouts() const { return timeouts_; }
 
-  /// While it lives, the watch looks after these ranks; `abort` is called once when the job is
-  /// known to have failed.
+  /// During its lifetime the watchdog watches these ranks. It calls `abort` once if the job fails.
   class Scope {
    public:
     Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks, std::function<void()> abort = {});
@@ -58,7 +57,7 @@ class Watchdog {
 
    private:
     friend class Watchdog;
-    /// The ranks that this process looks after; in a large group each rank has its neighbours.
+    /// The ranks that this process watches; in a large group only its next neighbours.
     std::vector<int64_t> others() const;
 
     Watchdog& watchdog_;
@@ -67,28 +66,27 @@ class Watchdog {
     std::list<Scope*>::iterator place_;
   };
 
-  /// Why the job has failed, where that is known: the same words on all ranks.
+  /// Why the job failed, if that is known; the same text on all ranks.
   std::optional<std::string> failure() const;
-  /// To be called by the holder of a scope whose engine has lost a connection: waits until the
-  /// missing rank is known. Nothing where all ranks turn out to be alive.
+  /// Call it with a Scope if the engine has lost a connection: waits until the lost rank is known.
+  /// Empty if all ranks are alive.
   std::optional<std::string> wait_for_failure();
   /// "ranks 0, 1, 3 are in all_reduce #17 of group dp; rank 2 is in barrier #16 of group world".
   std::string report(const Scope& scope);
-  /// Tells all ranks that the job has failed, unless another reason came first. Returns the first.
+  /// Publishes that the job failed, unless there already is a reason. Returns the first reason.
   std::string publish(const std::string& failure);
-  /// What went wrong on this rank; its last words tell it, should it leave without closing.
+  /// Notes an error of this rank, for the reason if it leaves without closing the world.
   void note(const std::string& error);
-  /// The rank that holds the store stays until the others could read why the job failed.
+  /// On the rank that hosts the store: waits until the others could read why the job failed.
   void linger() const;
-  /// No more signs of life. Where `reason` is not empty it is the last one, and the others count
-  /// this rank as lost.
+  /// Stops the heartbeats. If `reason` is not empty, the others are told it and this rank is lost.
   void stop(const std::string& reason);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Seen {
     std::optional<Heartbeat> heartbeat;
-    Clock::time_point since;  // When it was first seen, by this process's clock.
+    Clock::time_point since;  // When this process first saw it.
   };
 
   Watchdog(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
@@ -98,7 +96,8 @@ class Watchdog {
   void send_heartbeat(const std::string& end);
   void check_failure_key();
   void check_heartbeats(const std::vector<int64_t>& ranks);
-  /// Who is lost by what was read after `now`.
+  /// Describes a lost rank, given the heartbeats that were read after `now`; empty if there is
+  /// none.
   std::optional<std::string> find_lost_rank(const std::vector<int64_t>& ranks,
                                             Clock::time_point now) const;
   std::string announce(const std::string& failure);
@@ -106,7 +105,7 @@ class Watchdog {
   std::vector<int64_t> watched_ranks() const;
   std::optional<std::string> store_failure() const;
   std::optional<std::string> known_failure() const;
-  /// The time between a sign of another one and now in which this process could have noticed more.
+  /// The time since a heartbeat, without what this process has missed in a stall.
   Clock::duration awake_since(Clock::time_point sign, Clock::time_point now) const;
 
   const c10::intrusive_ptr<c10d::Store> store_;
@@ -121,7 +120,7 @@ class Watchdog {
   std::map<int64_t, Seen> seen_;
   std::optional<std::string> failure_;
   std::optional<std::string> to_publish_;
-  std::optional<std::string> end_;  // Set: the thread is to end, with these last words.
+  std::optional<std::string> end_;  // If set, the thread ends; the last heartbeat has this reason.
   std::string store_error_;
   std::string noted_;
   Clock::time_point answered_ = Clock::now();  // The store's last answer.
