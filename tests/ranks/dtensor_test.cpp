@@ -258,10 +258,9 @@ TEST(DTensor, AllRefuseAlike) {
     const bool odd = world.rank().value == 2;
     const Placements rows{Shard{0}, Replicate{}};
     const auto shape = FromLocalOptions{.shape = Shape{4, 3}};
-    RANK_EXPECT(
-        refused(odd ? "has shape (5,3), but of a tensor (4,3)" : "refused on another rank", [&] {
-          (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows, shape);
-        }));
+    RANK_EXPECT(refused(odd ? "has shape (5,3), but must have " : "refused on another rank", [&] {
+      (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows, shape);
+    }));
     RANK_EXPECT(refused("differs between the ranks; here it is a tensor (", [&] {
       (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows);
     }));
@@ -271,11 +270,11 @@ TEST(DTensor, AllRefuseAlike) {
     RANK_EXPECT(refused(odd ? "names dimension 2" : "refused on another rank", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{odd ? 2 : 0}, Replicate{}});
     }));
-    RANK_EXPECT(refused("src_data_rank 2 is not on every axis", [&] {
+    RANK_EXPECT(refused("src_data_rank 2 does not exist on every axis", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, rows,
                               {.src_data_rank = GroupRank{2}});
     }));
-    RANK_EXPECT(refused("are 1 for a mesh of 2 axes", [&] {
+    RANK_EXPECT(refused("got 1 for a mesh of 2 axes", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{0}});
     }));
     RANK_EXPECT(refused("mix the reductions sum and max", [&] {

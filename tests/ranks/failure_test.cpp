@@ -168,7 +168,7 @@ bool names(const std::string& said, int64_t victim) {
           contains(said, "ended without closing") ||
           (victim == 0 && contains(said, "holds the store")) ||
           (victim == 0 && contains(said, "cannot reach the store of rank 0")) ||
-          (victim == 0 && contains(said, "did not meet rank 0")));
+          (victim == 0 && contains(said, "could not connect to rank 0")));
 }
 
 int num_rounds() {

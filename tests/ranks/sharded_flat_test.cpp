@@ -247,13 +247,13 @@ TEST(ShardedFlat, AllRefuseAlike) {
     RANK_EXPECT(refused("differs between the ranks", [&] { shard({odd ? 5 : 4}); }));
     RANK_EXPECT(refused("has spans for 2 ranks, but group",
                         [&] { shard({4}, ShardingSpec::even({4}, 2)); }));
-    RANK_EXPECT(refused(odd ? "a tensor of shape (5) was given" : "refused on another rank",
+    RANK_EXPECT(refused(odd ? "a tensor of shape (5) does not fit" : "refused on another rank",
                         [&] { shard({odd ? 5 : 4}, ShardingSpec::even({4}, 3)); }));
     ShardedFlatTensor plain(at::zeros({odd ? 3 : 2}, here()));
     RANK_EXPECT(refused(odd ? "the shard of rank 1 has 3 elements" : "refused on another rank",
                         [&] { plain.mark_as_sharded(ShardingSpec::even({6}, 3), group); }));
     EXPECT_THROW((void)plain.sharding_spec(), StateError);
-    RANK_EXPECT(refused("data of shape (7) was given for a tensor of shape (6)", [&] {
+    RANK_EXPECT(refused("data of shape (7) does not fit a tensor of shape (6)", [&] {
       auto tensor = shard({6});
       tensor.unshard_(at::zeros({7}, here()));
     }));

@@ -61,7 +61,7 @@ TEST(Dropout, AllOrNothing) {
   EXPECT_TRUE(drop(x, kKey, 0).equal(x));
   EXPECT_TRUE(drop(x, kKey, 1).equal(at::zeros(kShape)));
   EXPECT_EQ(testkit::message_of<ConfigError>([&] { drop(x, kKey, 1.5); }),
-            "dropout with probability 1.5 does not exist; choose one from 0 to 1");
+            "the dropout probability must be from 0 to 1, but is 1.5");
 }
 
 }  // namespace

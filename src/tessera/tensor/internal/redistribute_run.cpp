@@ -18,7 +18,7 @@ int64_t numel_of(const std::vector<int64_t>& shape) {
   return numel;
 }
 
-// A tensor on its way.
+// A tensor and its next step.
 class RunState {
  public:
   explicit RunState(const RedistributeRun& run)
@@ -33,7 +33,7 @@ class RunState {
   int64_t num_ranks() const { return mesh_shape_[step().axis]; }
   int64_t rank() const { return coordinate_[step().axis]; }
 
-  // What the step makes whole, and what it cuts.
+  // The pieces that the step joins, and the pieces that it makes.
   Pieces source_pieces() const {
     int64_t size = run_.shape[step().from_dim];
     for (const AxisCut& cut : step().outer) {
@@ -72,14 +72,14 @@ at::Tensor part(const at::Tensor& buffer, int64_t at, const std::vector<int64_t>
   return buffer.narrow(0, at, numel_of(shape)).view(shape);
 }
 
-// Cuts need nobody else.
+// Cuts need no communication.
 void make_cuts(RunState& state) {
   while (!state.is_done() && state.step().kind == Kind::kCut) {
     state.finish_step(state.target_pieces().take(state.local, state.rank()));
   }
 }
 
-// All tensors one after the other are one sum.
+// One all-reduce of all tensors, concatenated.
 void reduce(const Batch& batch, const Group& group) {
   int64_t numel = 0;
   for (const RunState* state : batch) numel += state->local.numel();
@@ -95,7 +95,7 @@ void reduce(const Batch& batch, const Group& group) {
   for (size_t i = 0; i < batch.size(); ++i) batch[i]->finish_step(results[i]);
 }
 
-// For each rank a row: its pieces of all tensors, each in the room that the largest piece needs.
+// One row per rank: its pieces of all tensors, each padded to the largest piece.
 struct Rows {
   Rows(const Batch& batch, Pieces (RunState::*pieces_of)() const) {
     for (const RunState* state : batch) {
@@ -105,7 +105,7 @@ struct Rows {
     }
   }
 
-  // Whether a contiguous tensor that goes alone is its rows already.
+  // Whether the only tensor of the batch, if contiguous, already has the layout of the rows.
   bool are_whole(const Batch& batch) const {
     return batch.size() == 1 && pieces[0].are_blocks_of(batch[0]->local.sizes());
   }
@@ -139,7 +139,7 @@ class ReduceScatter {
     const int64_t num_ranks = batch_[0]->num_ranks();
     if (rows_.are_whole(batch_)) return batch_[0]->local.contiguous().view({num_ranks, -1});
     at::Tensor rows =
-        buffer_for(batch_, num_ranks * rows_.size).zero_();  // Padding is summed, too.
+        buffer_for(batch_, num_ranks * rows_.size).zero_();  // The padding is reduced as well.
     int64_t at = 0;
     for (int64_t rank = 0; rank < num_ranks; ++rank) {
       for (size_t i = 0; i < batch_.size(); ++i) {
@@ -200,7 +200,7 @@ class Gather {
   Rows rows_;
 };
 
-// To each rank its new pieces of all tensors; from each rank its old ones.
+// Sends each rank its new pieces of all tensors, and receives the old pieces from each rank.
 class Exchange {
  public:
   explicit Exchange(const Batch& batch) : batch_(batch) {
@@ -247,7 +247,7 @@ class Exchange {
     return numel;
   }
 
-  // What all ranks have together: the same on each, so that all send or none does.
+  // The elements of all ranks: the same number on each, so that all ranks send or none does.
   int64_t volume() const {
     int64_t numel = 0;
     for (size_t i = 0; i < batch_.size(); ++i) {
@@ -256,7 +256,7 @@ class Exchange {
     return numel;
   }
 
-  // Where what was received is the result already, there is no need to copy it.
+  // Avoids a copy if the received buffer already is the result.
   at::Tensor result_for(size_t i, const at::Tensor& received) const {
     const Shape shape = source_[i].whole_shape(sent(i, batch_[i]->rank()));
     const bool in_place = batch_.size() == 1 && source_[i].are_blocks_of(shape);
@@ -299,7 +299,7 @@ void run_batch(const Batch& batch) {
   const Group group = batch[0]->group();
   switch (batch[0]->step().kind) {
     case Kind::kCut:
-      return;  // Made before.
+      return;  // See make_cuts().
     case Kind::kReduceScatter:
       return ReduceScatter(batch).run(group);
     case Kind::kExchange:
@@ -311,7 +311,7 @@ void run_batch(const Batch& batch) {
   }
 }
 
-// The first that is still on its way, and all who go with it; the same on every rank.
+// The first tensor with a step left, and all that can be batched with it; the same on every rank.
 Batch next_batch(std::vector<RunState>& states) {
   Batch batch;
   for (RunState& state : states) {

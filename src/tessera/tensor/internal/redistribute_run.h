@@ -11,17 +11,17 @@
 
 namespace tessera::tensor::detail {
 
-/// A local tensor and the steps that it has to go.
+/// A local tensor and the steps of its redistribution.
 struct RedistributeRun {
   at::Tensor local;
   DeviceMesh mesh;
-  std::vector<int64_t> shape;  // Of the global tensor.
+  std::vector<int64_t> shape;  // The global shape.
   std::vector<RedistributeStep> steps;
 };
 
-/// **Collective.** Takes all tensors through their steps. Those whose next step is of the same
-/// kind, in the same group and of one dtype go together, as one operation. The given tensors are
-/// not changed; those without steps come back as they are.
+/// **Collective.** Runs the steps of all tensors. Steps of the same kind, group and dtype are
+/// batched into one operation. The given tensors do not change; those without steps are returned
+/// as they are.
 std::vector<at::Tensor> run_steps(std::span<const RedistributeRun> runs);
 
 }  // namespace tessera::tensor::detail

@@ -20,7 +20,7 @@ Route backward_route(const Route& route) {
   return {route.mesh, route.shape, gradient_placements(route.to), gradient_placements(route.from)};
 }
 
-// Autograd keeps values that it knows; a holder carries the rest to the backward pass.
+// Autograd can only save its own types, so a holder carries the routes to the backward pass.
 struct BackwardRoutes : torch::CustomClassHolder {
   explicit BackwardRoutes(Routes given) : routes(std::move(given)) {}
   Routes routes;
@@ -53,7 +53,7 @@ class RedistributeFunction : public torch::autograd::Function<RedistributeFuncti
   }
 };
 
-// Where no gradient is wanted, autograd need not know.
+// Without gradients, autograd is not involved.
 Tensors redistribute_with_gradients(const Redistribution& redistribution) {
   Tensors inputs;
   bool differentiable = false;
