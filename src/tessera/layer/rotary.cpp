@@ -28,8 +28,8 @@ double scaled(double frequency, const Llama3RopeScaling& scaling) {
 }
 
 // [first·cos - second·sin, second·cos + first·sin]; `sign` -1 rotates in the other direction.
-at::Tensor turned(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
-                  double sign) {
+at::Tensor rotated(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
+                   double sign) {
   const int64_t pairs = heads.size(-1) / 2;
   const at::Tensor out = at::empty_like(heads, at::MemoryFormat::Contiguous);
   const auto half = [&](const at::Tensor& x, int64_t which) {
@@ -49,14 +49,14 @@ class Rotation : public autograd::Function<Rotation> {
                             const at::Tensor& cosines, const at::Tensor& sines) {
     context->saved_data["cosines"] = cosines;
     context->saved_data["sines"] = sines;
-    return turned(heads, cosines, sines, 1);
+    return rotated(heads, cosines, sines, 1);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     const at::Tensor cosines = context->saved_data["cosines"].toTensor();
     const at::Tensor sines = context->saved_data["sines"].toTensor();
-    return {turned(gradients[0], cosines, sines, -1), {}, {}};
+    return {rotated(gradients[0], cosines, sines, -1), {}, {}};
   }
 };
 
