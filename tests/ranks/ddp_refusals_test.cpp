@@ -1,4 +1,4 @@
-// What data parallelism refuses, alike on all ranks, and what goes wrong between them.
+// Inputs that Ddp refuses with the same error on all ranks, and failures between ranks.
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -33,7 +33,7 @@ using testkit::Replica;
 using testkit::rows_of;
 using testkit::run_ranks;
 
-/// The message with which all ranks refuse alike; "" where they do not.
+/// The error message if it is the same on all ranks; otherwise "".
 template <class Exception>
 std::string common_refusal(const World& world, const std::function<void()>& body) {
   std::string said;
@@ -125,7 +125,7 @@ TEST(DdpRefusals, SharesMustAddUpToOne) {
   });
 }
 
-// The rank with the bad gradient takes part until all know of it.
+// The rank with the bad gradient takes part in the reduction, so that all know of it.
 TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
   run_ranks(3, [](World& world) {
     for (const int64_t bucket_bytes : kBucketSizes) {
@@ -183,7 +183,7 @@ TEST(DdpRefusals, GradientsThatComeTooLateAreNamed) {
   });
 }
 
-// ---- What goes wrong between the ranks
+// ---- Failures between ranks
 
 TEST(DdpFailures, ARankThatSkipsBackwardIsMissedInTime) {
   run_ranks(3, [](World& world) {

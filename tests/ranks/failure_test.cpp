@@ -1,5 +1,5 @@
-// Ranks that die, stop and hang: the others say who, where and when, and end. The ranks are started
-// without a launcher, whose signals would come first.
+// Ranks that die, stop and hang: the others report which rank, where and when, and end. The test
+// starts the ranks without a launcher, whose signals would come first.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -30,11 +30,11 @@ using testkit::SpawnedRanks;
 
 constexpr const char* kScene = "TESSERA_TEST_SCENE";
 constexpr int64_t kWorldSize = 4;
-constexpr int kRaised = 7;               // Exit code of a rank that caught a CommError and told it.
+constexpr int kRaised = 7;               // Exit code of a rank that reported a CommError.
 constexpr seconds kPromised{10};         // How soon the others must have ended.
-constexpr const char* kLong = "600000";  // Milliseconds, for time-outs that must not come.
+constexpr const char* kLong = "600000";  // Milliseconds, for timeouts that must not expire.
 constexpr const char* kStartTimeout =
-    "2500";  // A rank that dies before it came is missed after this.
+    "2500";  // A rank that dies before it connects is missed after this.
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -84,7 +84,7 @@ void play(const std::string& scene, World& world) {
   if (scene == "recv") {
     at::Tensor tensor = at::zeros({8});
     const GroupRank next{(world.rank().value + 1) % kWorldSize};
-    recv(tensor, next, dp).wait();  // Nobody sends.
+    recv(tensor, next, dp).wait();  // No rank sends.
   }
   if (scene == "shutdown") {
     if (victim) std::this_thread::sleep_for(seconds(30));
@@ -103,7 +103,7 @@ milliseconds duration(const char* name) {
   return milliseconds(std::stoll(variable(name)));
 }
 
-// Plays the scene as one rank; the process ends here.
+// Runs the scene as one rank; the process ends here.
 [[noreturn]] void play_as_rank(const std::string& scene) {
   int code = 0;
   try {
@@ -139,7 +139,7 @@ bool all_ready(SpawnedRanks& ranks) {
   return true;
 }
 
-// Those who are left raise within the promised time; returns what they said, in rank order.
+// The other ranks throw within the promised time; returns their errors, in rank order.
 std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim) {
   const auto deadline = std::chrono::steady_clock::now() + kPromised;
   std::vector<std::string> said;
@@ -160,7 +160,7 @@ std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim
   return said;
 }
 
-// The error names who is missing: the rank, or rank 0 as the holder of the store.
+// The error names the missing rank, or rank 0 as the host of the store.
 bool names(const std::string& said, int64_t victim) {
   const std::regex listed(concat("ranks? ([0-9]+, )*", victim, "\\b"));
   return std::regex_search(said, listed) &&
@@ -194,13 +194,13 @@ struct Round {
 
 struct Kills {
   std::string scene;
-  bool when_ready = true;  // Otherwise at start-up.
-  int64_t longest_ms = 0;  // The random moment comes within this time.
+  bool when_ready = true;  // Otherwise at startup.
+  int64_t longest_ms = 0;  // The random moment is within this time.
   int at_once = 5;
   std::map<std::string, std::string> variables = {};
 };
 
-// Rounds run side by side, a few at a time: most of a round is waiting.
+// A few rounds run in parallel, because a round mostly waits.
 void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>& check) {
   for (int first = 0; first < num_rounds(); first += kills.at_once) {
     std::vector<std::thread> threads;
@@ -249,7 +249,7 @@ TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
 }
 
 TEST(LostRanks, AKillAtStartUpIsTold) {
-  // One world at a time: the time within which ranks must have come is short here.
+  // One world at a time: the start timeout is short here.
   kill_in_rounds({.scene = "reduce",
                   .when_ready = false,
                   .longest_ms = 700,
@@ -306,17 +306,17 @@ TEST(LostRanks, AStoppedRankIsMissed) {
   }
 }
 
-// A process that wakes up finds that nobody has answered for long, since it did not ask.
+// A process that wakes up has seen no heartbeats for long, because it did not read any.
 TEST(LostRanks, AStoppedRankThatWakesUpTellsOfItself) {
   SpawnedRanks ranks = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   SpawnedRanks alone = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   ASSERT_TRUE(all_ready(ranks) && all_ready(alone));
   ranks.signal(2, SIGSTOP);
   alone.signal(2, SIGSTOP);
-  ASSERT_TRUE(ranks.wait_for_output(1, "raised: ", kPromised));  // Rank 0 is still there.
+  ASSERT_TRUE(ranks.wait_for_output(1, "raised: ", kPromised));  // Rank 0 is still alive.
   ranks.signal(2, SIGCONT);
   EXPECT_EQ(what_the_others_say(alone, 2).size(), kWorldSize - 1U);
-  alone.signal(2, SIGCONT);  // Nobody is.
+  alone.signal(2, SIGCONT);  // No rank is alive.
   for (SpawnedRanks* world : {&ranks, &alone}) {
     const auto end = world->wait_for_end(2, kPromised);
     ASSERT_TRUE(end.has_value()) << world->output(2);
@@ -351,7 +351,7 @@ TEST(LostRanks, AHangReportSaysWhereEveryRankIs) {
 }  // namespace
 }  // namespace tessera
 
-// The ranks of a scene are this program, too.
+// The ranks of a scene run this program as well.
 int main(int argc, char** argv) {
   const std::string scene = tessera::variable(tessera::kScene);
   if (!scene.empty()) tessera::play_as_rank(scene);

@@ -1,4 +1,4 @@
-// What goes wrong on one rank of a pipeline is told to all, and what cannot be is refused by all.
+// Failures on one rank of a pipeline are reported on all, and invalid input is refused by all.
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ std::string words_of(const std::function<void()>& body) {
   return "nothing";
 }
 
-// The culprit tells its own error, the others who it was.
+// The failing rank throws its own error, the others name that rank.
 void check_told(const World& world, int64_t culprit, const std::string& own,
                 const std::string& said, const std::string& place) {
   const bool right = world.rank().value == culprit
@@ -72,11 +72,11 @@ TEST(PipelineFailures, AStageThatThrowsEndsTheStepOnAllRanks) {
           const std::string said = words_of([&] { pipeline.step(batch); });
           check_told(world, culprit, "other: this stage has a bug", said, concat(stage, "F2"));
         };
-        fails();  // While shapes are announced,
+        fails();  // While shapes are announced.
         throwing = false;
         pipeline.step(batch);
         throwing = true;
-        fails();  // and when they are known.
+        fails();  // With known shapes.
         throwing = false;
         RANK_EXPECT(words_of([&] { pipeline.step(batch); }) == "nothing");
       }
@@ -120,13 +120,13 @@ TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
   });
 }
 
-/// Something that all ranks must refuse, each with words of its own or of all.
+/// A call that all ranks must refuse, with the same error or with different ones.
 struct Refusal {
   std::string name;
   std::function<void(World&)> act;
-  std::string own;          // On the rank that it is about,
-  int64_t culprit = -1;     // where there is one.
-  std::string others = "";  // Empty: the same.
+  std::string own;          // The error on `culprit`, or on all ranks.
+  int64_t culprit = -1;     // The rank with the cause; -1 if there is none.
+  std::string others = "";  // The error on the other ranks.
 };
 
 Pipeline two_stages(World& world, const Parts& parts) {
@@ -244,7 +244,7 @@ TEST(PipelineFailures, BadInputIsRefusedByAllRanks) {
           << refusal.name << ": " << said;
     }
     PipelineTrial(world, generate({.pp = 2, .microbatches = 4}))
-        .check_step(8);  // Nothing is left over.
+        .check_step(8);  // No messages are left over.
   });
 }
 
