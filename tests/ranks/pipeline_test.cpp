@@ -60,8 +60,7 @@ void check_kinds(int64_t world_size) {
                             schedule.microbatches(), " microbatches"));
         PipelineTrial trial(world, schedule);
         trial.check_step(2 * schedule.microbatches());
-        trial.check_step(2 * schedule.microbatches() +
-                         1);  // The gradients of both steps accumulate.
+        trial.check_step(2 * schedule.microbatches() + 1);  // Steps accumulate.
       }
     }
   });

@@ -187,8 +187,7 @@ TEST(ShardedFlat, NoSecondCopyStaysAlive) {
         tensor.unshard_();
         holders.push_back(tensor.tensor());
         RANK_EXPECT(lives(mine + kNumel)) << memory.bytes() - before;
-        const at::Tensor loss =
-            tensor.tensor().square().sum();  // Saves the full tensor for backward.
+        const at::Tensor loss = tensor.tensor().square().sum();  // Saves the full tensor.
         tensor.reshard_();
         RANK_EXPECT(lives(mine)) << memory.bytes() - before;
         if (freed_storage_throws()) {
