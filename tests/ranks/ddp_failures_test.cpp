@@ -107,16 +107,16 @@ void fail_everywhere(const World& world) {
   }
 }
 
-TEST(DdpFailedPass, IsToldToAllRanksWhichGoOnTogether) {
+TEST(DdpFailedPass, IsReportedOnAllRanksWhichContinueTogether) {
   run_ranks(3, fail_everywhere);
 }
 
-TEST(DdpFailedPass, IsToldInCheckedModeToo) {
+TEST(DdpFailedPass, IsReportedInCheckedModeToo) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](const World& world) { fail_and_recover(world, Place::kLoss, 2, 500); });
 }
 
-TEST(DdpFailedPass, UnderNoSyncIsToldByTheNextReduction) {
+TEST(DdpFailedPass, UnderNoSyncIsReportedByTheNextReduction) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Ddp ddp({ours.parameters}, world.group());
@@ -139,7 +139,7 @@ TEST(DdpFailedPass, UnderNoSyncIsToldByTheNextReduction) {
   });
 }
 
-TEST(DdpFailedPass, OnAllRanksIsToldToEachAndAnotherModelIsLeftAlone) {
+TEST(DdpFailedPass, OnAllRanksIsReportedOnEachAndDoesNotAffectAnotherModel) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Replica other(at::kDouble, 0);
@@ -254,7 +254,7 @@ TEST(DdpReplaced, UnusedParametersAreNotTakenForReplacedOnes) {
 
 // ---- A moved-from object
 
-TEST(DdpMoved, SaysSo) {
+TEST(DdpMoved, Throws) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     Ddp first({ours.parameters}, world.group());

@@ -92,7 +92,7 @@ const std::vector<Odd> kOdd{
      "rank 1 says: parameter 'layer0.weight' is not a leaf tensor"},
 };
 
-TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
+TEST(DdpRefusals, DifferentModelsGiveTheSameErrorOnAllRanks) {
   run_ranks(3, [](World& world) {
     for (const Odd& odd : kOdd) {
       Replica ours(at::kFloat, rank_of(world));
@@ -126,7 +126,7 @@ TEST(DdpRefusals, SharesMustAddUpToOne) {
 }
 
 // The rank with the bad gradient takes part in the reduction, so that all know of it.
-TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
+TEST(DdpRefusals, AGradientRefusedOnOneRankFailsBackwardOnAll) {
   run_ranks(3, [](World& world) {
     for (const int64_t bucket_bytes : kBucketSizes) {
       Replica ours(at::kDouble, 0);

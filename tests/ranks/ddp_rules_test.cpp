@@ -316,7 +316,7 @@ at::Tensor transposed_weight() {
   return random_tensor({5, 3}, at::kDouble, 3).t().requires_grad_();
 }
 
-TEST(DdpBuckets, GradientsLieLikeTheirParameters) {
+TEST(DdpBuckets, GradientsHaveTheStridesOfTheirParameters) {
   run_ranks(2, [](World& world) {
     const at::Tensor weight = transposed_weight();
     const Ddp ddp({{{"weight", weight}}}, world.group());
@@ -372,7 +372,7 @@ TEST(DdpBuckets, BuffersAreRankZerosWhenAskedFor) {
   });
 }
 
-TEST(DdpBuckets, AGroupOfOneIsLeftAlone) {
+TEST(DdpBuckets, AGroupOfOneDoesNothing) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, rank_of(world));
     const Replica plain(at::kDouble, rank_of(world));

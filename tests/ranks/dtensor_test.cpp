@@ -253,7 +253,7 @@ bool refused(const std::string& part, const std::function<void()>& body) {
 }
 
 // If one rank has wrong arguments, all throw, and the next collective works.
-TEST(DTensor, AllRefuseAlike) {
+TEST(DTensor, AllRanksRefuse) {
   run_ranks(4, [](World& world) {
     const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
     const bool odd = world.rank().value == 2;

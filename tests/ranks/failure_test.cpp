@@ -228,7 +228,7 @@ void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>&
   }
 }
 
-TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
+TEST(LostRanks, AKillDuringAnAllReduceIsReported) {
   kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
@@ -238,7 +238,7 @@ TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
   });
 }
 
-TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
+TEST(LostRanks, AKillDuringABackwardPassIsReported) {
   kill_in_rounds({.scene = "train", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
@@ -248,7 +248,7 @@ TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
   });
 }
 
-TEST(LostRanks, AKillAtStartUpIsTold) {
+TEST(LostRanks, AKillAtStartupIsReported) {
   // One world at a time: the start timeout is short here.
   kill_in_rounds({.scene = "reduce",
                   .when_ready = false,
@@ -261,7 +261,7 @@ TEST(LostRanks, AKillAtStartUpIsTold) {
                  });
 }
 
-TEST(LostRanks, AKillDuringShutdownIsTold) {
+TEST(LostRanks, AKillDuringShutdownIsReported) {
   kill_in_rounds({.scene = "shutdown", .longest_ms = 500}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "close of the world failed after ") && names(said, round.victim))
@@ -270,7 +270,7 @@ TEST(LostRanks, AKillDuringShutdownIsTold) {
   });
 }
 
-TEST(LostRanks, AKillWhileOthersWaitForAMessageIsTold) {
+TEST(LostRanks, AKillWhileOthersWaitForAMessageIsReported) {
   SpawnedRanks ranks = start("recv", 2);
   ASSERT_TRUE(all_ready(ranks));
   ranks.signal(2, SIGKILL);
@@ -279,7 +279,7 @@ TEST(LostRanks, AKillWhileOthersWaitForAMessageIsTold) {
   }
 }
 
-TEST(LostRanks, AKillInTheMiddleOfAPipelinesStepIsTold) {
+TEST(LostRanks, AKillDuringAPipelineStepIsReported) {
   kill_in_rounds({.scene = "pipeline", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, " of group world failed after ") && names(said, round.victim))
@@ -288,7 +288,7 @@ TEST(LostRanks, AKillInTheMiddleOfAPipelinesStepIsTold) {
   });
 }
 
-TEST(LostRanks, ARankThatThrowsIsTold) {
+TEST(LostRanks, ARankThatThrowsIsReported) {
   SpawnedRanks ranks = start("throws", 3);
   for (const std::string& said : what_the_others_say(ranks, 3)) {
     EXPECT_TRUE(contains(said, "barrier #2 of group world failed after ") &&
@@ -307,7 +307,7 @@ TEST(LostRanks, AStoppedRankIsMissed) {
 }
 
 // A process that wakes up has seen no heartbeats for long, because it did not read any.
-TEST(LostRanks, AStoppedRankThatWakesUpTellsOfItself) {
+TEST(LostRanks, AStoppedRankThatWakesUpReportsItself) {
   SpawnedRanks ranks = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   SpawnedRanks alone = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   ASSERT_TRUE(all_ready(ranks) && all_ready(alone));
@@ -339,7 +339,7 @@ TEST(LostRanks, AHangReportNamesAStoppedRank) {
   }
 }
 
-TEST(LostRanks, AHangReportSaysWhereEveryRankIs) {
+TEST(LostRanks, AHangReportHasTheOperationOfEveryRank) {
   SpawnedRanks ranks = start("elsewhere", 2, {{"TESSERA_TEST_TIMEOUT", "3000"}});
   const std::string report =
       "ranks 0, 1, 3 are in all_reduce #3 of group dp; rank 2 is in barrier #2 of group world";

@@ -123,7 +123,7 @@ TEST(Mesh, FromExistingGroups) {
 }
 
 // Ranks 0 and 7 are outside of the mesh; they make the same calls, but the others do not wait.
-TEST(Mesh, RanksOutsideHoldAMeshThatSaysSo) {
+TEST(Mesh, RanksOutsideAreNoMembers) {
   run_ranks(8, [](World& world) {
     const Layout layout = Layout::from_ranks({{"dp", 3}, {"tp", 2}}, to_ranks({1, 2, 3, 4, 5, 6}));
     const bool inside = world.rank().value % 7 != 0;
@@ -144,7 +144,7 @@ TEST(Mesh, RanksOutsideHoldAMeshThatSaysSo) {
 }
 
 // All ranks throw the same errors, so that none waits: the next collective works.
-TEST(Mesh, AllRefuseAlike) {
+TEST(Mesh, AllRanksRefuse) {
   run_ranks(8, [](World& world) {
     const DeviceMesh mesh(world, Layout::row_major({{"dp", 4}, {"tp", 2}}));
     (void)mesh.flatten("x");

@@ -134,7 +134,7 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
+TEST(Mismatch, EveryCollectiveGivesTheSameErrorOnAllRanks) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     for (const Case& one : kCases) {
@@ -149,7 +149,7 @@ TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
   });
 }
 
-TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
+TEST(Mismatch, WithTwoRanksNoneIsTheOddOne) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const std::string said = message_of(
@@ -162,7 +162,7 @@ TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
 }
 
 // The second end detects it; the other end gets the error while it waits.
-TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
+TEST(Mismatch, AMessageThatDoesNotMatchFailsOnBothEnds) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const int64_t rank = world.rank().value;

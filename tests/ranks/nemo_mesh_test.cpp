@@ -283,7 +283,7 @@ TEST(NemoMeshRanks, MegatronFSDPReachesItsMembers) {
 }
 
 // All ranks throw the same errors, so that none waits: the next mesh works.
-TEST(NemoMeshRanks, AllRefuseAlike) {
+TEST(NemoMeshRanks, AllRanksRefuse) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
       struct Refused {

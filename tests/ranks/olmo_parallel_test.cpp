@@ -302,7 +302,7 @@ void check_refused(World& world, const WorldMeshConfig& config, const std::strin
   RANK_EXPECT(reduced_sums(world, whole.get_group()).bits == 255);
 }
 
-TEST(OlmoRanks, AllRefuseAlikeAndTheNextMeshWorks) {
+TEST(OlmoRanks, AllRanksRefuseAndTheNextMeshWorks) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
       const bool odd_one_out = world.rank().value == 5;

@@ -84,7 +84,7 @@ TEST(PipelineFailures, AStageThatThrowsEndsTheStepOnAllRanks) {
   });
 }
 
-TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
+TEST(PipelineFailures, UndefinedOutputsAreReported) {
   run_ranks(2, [](World& world) {
     const Schedule schedule = generate({.pp = 2, .microbatches = 2});
     Stage stage{.index = world.rank().value, .forward = [](const Tensors& x, const StagePass& p) {
@@ -99,7 +99,7 @@ TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
   });
 }
 
-TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
+TEST(PipelineFailures, UnexpectedShapesAreReported) {
   run_ranks(2, [](World& world) {
     const Schedule schedule = generate({.pp = 2, .microbatches = 2});
     const Parts parts = make_parts(2);
@@ -248,7 +248,7 @@ TEST(PipelineFailures, BadInputIsRefusedByAllRanks) {
   });
 }
 
-TEST(PipelineFailures, APipelineThatWasMovedFromSaysSo) {
+TEST(PipelineFailures, AMovedFromPipelineThrows) {
   run_ranks(2, [](World& world) {
     const Parts parts = make_parts(2);
     Pipeline first = two_stages(world, parts);

@@ -209,7 +209,7 @@ TEST(PipelineRanks, KeywordsReachEveryStage) {
 
 // ---- Hooks
 
-TEST(PipelineRanks, HooksAreCalledWhereTheTableSaysSo) {
+TEST(PipelineRanks, HooksAreCalledAtTheirActions) {
   run_ranks(2, [](World& world) {
     const Schedule schedule =
         generate({.kind = ScheduleKind::kInterleaved1F1B, .pp = 2, .microbatches = 4});

@@ -235,7 +235,7 @@ bool refused(const std::string& part, const std::function<void()>& body) {
   return message.find(part) != std::string::npos;
 }
 
-TEST(ShardedFlat, AllRefuseAlike) {
+TEST(ShardedFlat, AllRanksRefuse) {
   run_ranks(3, [](World& world) {
     const Group group = world.group();
     const bool odd = world.rank().value == 1;

@@ -138,7 +138,7 @@ TEST(World, CloseAndConnectAgainFiftyTimes) {
   });
 }
 
-TEST(World, ADroppedWorkPoisonsTheGroupAndSaysSo) {
+TEST(World, ADroppedWorkMakesTheGroupUnusable) {
   run_ranks(2, [](World& world) {
     const Group group = world.group(to_ranks({0, 1}), {.name = "dropped", .lane = Lane::kP2p});
     { const Work dropped = all_reduce(at::ones({1}), group); }
@@ -175,7 +175,7 @@ TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
 }
 
 // Every TCP socket of this process listens on loopback only.
-TEST(World, OneHostListensOnLoopbackAlone) {
+TEST(World, OneHostListensOnLoopbackOnly) {
   run_ranks(2, [](World& world) {
     barrier(world.group());
     const std::vector<testkit::TcpSocket> sockets = testkit::tcp_sockets();

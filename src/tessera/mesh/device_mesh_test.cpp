@@ -304,7 +304,7 @@ TEST(DeviceMesh, AnUnsortedRankListKeepsItsOrder) {
   }
 }
 
-TEST(DeviceMesh, RanksOutsideHoldAMeshThatSaysSo) {
+TEST(DeviceMesh, RanksOutsideAreNoMembers) {
   const World world = World::fake(GlobalRank{6}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
   EXPECT_FALSE(mesh.is_member());
@@ -378,7 +378,7 @@ TEST(DeviceMesh, ActsAsAnyRankOfALargeWorld) {
   EXPECT_EQ(mesh.to_string(), "DeviceMesh(pp=16, dp=128, tp=8) over ranks 0-16383");
 }
 
-TEST(DeviceMesh, OutlivesAMoveOfItsWorldAndSaysWhenItIsClosed) {
+TEST(DeviceMesh, OutlivesAMoveOfItsWorldAndThrowsWhenItIsClosed) {
   World world = World::fake(GlobalRank{5}, 8);
   const DeviceMesh mesh(world, kCube);
   World moved = std::move(world);

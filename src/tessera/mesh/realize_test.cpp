@@ -54,7 +54,7 @@ TEST(Realize, ObeysTheRulesAboutVariables) {
   EXPECT_STREQ(std::getenv("UCX_TLS"), "tcp") << "is set only if it is absent";
 }
 
-TEST(Realize, LeavesVariablesAloneWhereItFails) {
+TEST(Realize, RestoresVariablesIfItFails) {
   const MegatronConfig ucc{.pipeline_model_parallel_size = 2,
                            .pipeline_model_parallel_comm_backend = "ucc"};
   unsetenv("UCX_RNDV_THRESH");

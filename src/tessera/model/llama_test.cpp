@@ -71,7 +71,7 @@ std::vector<Unit> filled_units(const LlamaConfig& config, Span range) {
   return units;
 }
 
-TEST(LlamaUnits, OneAfterTheOtherAreTheWhole) {
+TEST(LlamaUnits, InSequenceAreTheWholeModel) {
   for (const bool tied : {false, true}) {
     const LlamaConfig config = small(tied);
     const at::Tensor expected = filled(config).forward(some_tokens());
@@ -83,7 +83,7 @@ TEST(LlamaUnits, OneAfterTheOtherAreTheWhole) {
   }
 }
 
-TEST(LlamaUnits, HoldTheParametersOfTheWholeBetweenThem) {
+TEST(LlamaUnits, TogetherHaveAllParameters) {
   const LlamaConfig config = small();
   std::map<std::string, at::Tensor> whole;
   for (const Parameter& p : filled(config).named_parameters()) whole[p.name] = p.tensor;
@@ -107,7 +107,7 @@ TEST(LlamaUnits, ListWhatAStrategyTreatsAsOne) {
   EXPECT_EQ(model.units()[4].parameters.size(), 2U);
 }
 
-TEST(LlamaUnits, ATiedHeadHoldsTheEmbeddingIfNobodyElseDoes) {
+TEST(LlamaUnits, ATiedHeadHoldsTheEmbeddingIfNoOtherUnitDoes) {
   EXPECT_EQ(Llama(small(true)).units()[4].parameters.size(), 1U);  // The norm.
   const Parameters alone = llama_units(small(true), {}, {4, 5})[0].parameters;
   ASSERT_EQ(alone.size(), 2U);
@@ -203,7 +203,7 @@ TEST(Llama, RefusesWhatDoesNotFit) {
             "units 2 to 6 do not exist; the Llama has 5");
 }
 
-TEST(Llama, WithoutValuesSaysWhatIsMissing) {
+TEST(Llama, WithoutWeightsThrows) {
   const std::string expected = "the Llama has no weights yet; call load() or initialize() first";
   const Llama model(small());
   const at::Tensor hidden = at::rand({1, 2, 32}, here());

@@ -106,7 +106,7 @@ TEST(Weights, APartTakesItsOwn) {
 }
 
 // Sharded by rows, by columns, and to a run of columns.
-TEST(Weights, APieceOfAParameterIsReadAndMadeAlone) {
+TEST(Weights, OnlyTheShardOfAParameterIsRead) {
   const TemporaryFolder folder;
   const Llama model = filled();
   model.save(folder.path());
@@ -177,7 +177,7 @@ TEST(Weights, ThatAFileHoldsBesidesArePassedOver) {
   EXPECT_TRUE(loaded.named_parameters()[0].tensor.equal(parameters[0].tensor));
 }
 
-TEST(Weights, AFolderThatHoldsSomeIsLeftAlone) {
+TEST(Weights, AFolderWithWeightsIsRefused) {
   const TemporaryFolder folder;
   const Llama model = filled();
   model.save(folder.path());

@@ -168,7 +168,7 @@ double distance_of_pieces(const MakeOptimizer& make, at::IntArrayRef sizes) {
   return largest_difference({{"", at::cat(tensors_of(pieces))}}, one);
 }
 
-TEST_P(EitherOptimizer, PiecesGetTheBitsOfTheWhole) {
+TEST_P(EitherOptimizer, ShardsGetTheBitsOfTheFullTensor) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(distance_of_pieces(GetParam(), {16, 480, 32, 475}), 0);
     EXPECT_LT(distance_of_pieces(GetParam(), {1, 17, 500, 485}), 1e-7);  // A few ULPs.
@@ -216,7 +216,7 @@ TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
   EXPECT_TRUE(parameters[0].tensor.equal(late[0].tensor));
 }
 
-TEST_P(EitherOptimizer, WhatAsksForNoGradientIsLeftAlone) {
+TEST_P(EitherOptimizer, ParametersWithoutRequiresGradDoNotChange) {
   const at::Tensor frozen = at::zeros({2}, here());
   const Parameters parameters{{"frozen", frozen}, {"b", some({2}, at::kFloat).requires_grad_()}};
   for (const OptimizerState& state : GetParam()(parameters)->state()) EXPECT_EQ(state.name, "b");

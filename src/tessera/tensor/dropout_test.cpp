@@ -28,7 +28,7 @@ TEST(Dropout, DropsAndScales) {
   EXPECT_NEAR(y.mean().item<double>(), 1, 3 * std::sqrt(0.25 / 0.75 / 2000));
 }
 
-TEST(Dropout, AShardDropsWhatTheWholeDrops) {
+TEST(Dropout, AShardDropsTheSameElements) {
   const at::Tensor x = at::rand(kShape);
   const Box box{{11, 7}, {5, 13}};
   const at::Tensor part = x.narrow(0, 5, 11).narrow(1, 13, 7);

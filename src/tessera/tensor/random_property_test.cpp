@@ -71,7 +71,7 @@ at::Tensor cut_out(const at::Tensor& whole, std::span<const Box> pieces, const S
   return pieces.empty() ? at::empty(local_shape, whole.options()) : part;
 }
 
-RC_GTEST_PROP(InitProperty, EveryShardIsItsPartOfTheWhole, ()) {
+RC_GTEST_PROP(InitProperty, EveryShardIsItsPartOfTheFullTensor, ()) {
   const Sharding s = any_sharding();
   const RandomKey key{.seed = *rc::gen::arbitrary<uint64_t>(), .name = "w"};
   const at::ScalarType type = *rc::gen::element(at::kFloat, at::kDouble, at::kBFloat16);

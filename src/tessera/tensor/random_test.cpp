@@ -30,14 +30,14 @@ at::Tensor floats(const Shape& shape) {
   return whole(shape, at::kFloat, Normal{0, 0.02});
 }
 
-TEST(Init, ABoxHoldsItsPartOfTheWhole) {
+TEST(Init, ABoxHoldsItsPartOfTheFullTensor) {
   const Shape shape{6, 7, 5};
   const at::Tensor shard = at::empty({2, 3, 4});
   init_(shard, Box{{2, 3, 4}, {3, 4, 1}}, shape, kKey, Normal{0, 0.02});
   EXPECT_TRUE(shard.equal(floats(shape).narrow(0, 3, 2).narrow(1, 4, 3).narrow(2, 1, 4)));
 }
 
-TEST(Init, RunsHoldTheirPartsOfTheFlattenedWhole) {
+TEST(Init, RunsHoldTheirPartsOfTheFlattenedTensor) {
   const at::Tensor shard = at::empty({7});
   const std::vector<Span> runs{{20, 25}, {3, 3}, {1, 3}};
   init_(shard, runs, kKey, Normal{0, 0.02});
@@ -97,7 +97,7 @@ TEST(Init, FillsAllCopiesOfAShardedFlatTensor) {
 }
 
 // Philox as in PyTorch: the seed is its key, the stream its subsequence, the block its offset.
-TEST(Init, HasTheWordsOfPyTorchsPhilox) {
+TEST(Init, HasTheBitsOfPyTorchsPhilox) {
   const at::Tensor units = whole({64}, at::kFloat, Uniform{});
   const uint64_t stream = 0x141bca5167585939;  // Of the name.
   at::philox_engine engine(kKey.seed, stream, 0);

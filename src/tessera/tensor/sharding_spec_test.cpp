@@ -17,7 +17,7 @@ void expect_refusal(const std::function<void()>& body, const std::string& part) 
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-TEST(ShardingSpec, SaysWhatEachRankHolds) {
+TEST(ShardingSpec, KnowsTheSpansOfEachRank) {
   const ShardingSpec spec({2, 3}, {{{0, 2}, {4, 6}}, {{2, 4}}, {}});
   EXPECT_EQ(spec.unsharded_numel(), 6);
   EXPECT_EQ(spec.unsharded_flattened_shape(), Numels{6});

@@ -142,7 +142,7 @@ TEST_F(Trainer, NormsMayBeLeftWithoutDecay) {
   }
 }
 
-TEST_F(Trainer, GoesOnFromAStep) {
+TEST_F(Trainer, ResumesFromAStep) {
   TrainJob whole = make_job(config());
   std::vector<double> losses;
   train(whole, {.after_step = [&](const StepMetrics& step) { losses.push_back(step.loss); }});

@@ -29,7 +29,7 @@ TEST(Heartbeat, SurvivesTheStore) {
   EXPECT_EQ(read.operation, heartbeat.operation);
 }
 
-TEST(Heartbeat, RanksInOnePlaceAreToldTogether) {
+TEST(Heartbeat, RanksAreGroupedByOperation) {
   EXPECT_EQ(
       summarize({inside(0, "all_reduce #17 of group dp"), inside(1, "all_reduce #17 of group dp"),
                  inside(2, "barrier #16 of group world"), inside(3, "all_reduce #17 of group dp")}),
@@ -43,7 +43,7 @@ TEST(Heartbeat, ARankMayBeInNoOperation) {
             "no operation and had none before");
 }
 
-TEST(Heartbeat, SilenceIsTold) {
+TEST(Heartbeat, MissingHeartbeatsAreReported) {
   RankReport silent = inside(1, "barrier #1 of group world");
   silent.silent_seconds = 4.56;
   RankReport early = after(2, "");

@@ -62,7 +62,7 @@ TEST_F(RecorderTest, KeepsTheLastThousand) {
   EXPECT_EQ(recorder_->dump("test").entries.front().record_id, 1500);
 }
 
-TEST_F(RecorderTest, TellsShapesStatesAndGroups) {
+TEST_F(RecorderTest, RecordsShapesStatesAndGroups) {
   recorder_->waiting(reduce(1));
   const at::Tensor message = at::ones({4}, at::kLong);
   recorder_->scheduled(group_, {.name = "send",
@@ -131,7 +131,7 @@ class DumpFolderTest : public testing::Test {
       Recorder::make({.launcher = "test", .rank = 1, .world_size = 2}, "job");
 };
 
-TEST_F(DumpFolderTest, IsMadeForThisUserAlone) {
+TEST_F(DumpFolderTest, IsMadeForThisUserOnly) {
   EXPECT_EQ(recorder_->write_dump("test"), (made_ / "rank_1.json").string());
   const auto permissions = std::filesystem::status(made_).permissions();
   EXPECT_EQ(permissions, std::filesystem::perms::owner_all);

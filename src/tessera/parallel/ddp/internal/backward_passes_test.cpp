@@ -36,7 +36,7 @@ bool holds(const Leaves& leaves, const at::Tensor& tensor) {
                      [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
-TEST(FailedPasses, AreToldWithTheirLeavesBeforeAnyGradientIsThere) {
+TEST(FailedPasses, AreReportedWithTheirLeavesBeforeAnyGradient) {
   const at::Tensor a = leaf(), b = leaf(), other = leaf();
   Heard heard;
   const std::string said =
@@ -57,7 +57,7 @@ TEST(FailedPasses, OthersAreNot) {
   EXPECT_TRUE(heard.errors.empty()) << "grad() changes no leaf";
 }
 
-TEST(FailedPasses, NobodyIsToldAfterItsEnd) {
+TEST(FailedPasses, AnObserverIsNotCalledAfterItsEnd) {
   const at::Tensor a = leaf();
   { const Heard gone; }
   EXPECT_THROW(failing_loss(a).backward(), std::runtime_error);
