@@ -390,10 +390,11 @@ void Ddp::State::refuse(const EndedPass& ended) const {
   for (const DdpBucket& bucket : buckets) {
     const TrainedParameter* const changed = bucket.first_changed();
     if (changed == nullptr) continue;
-    throw StateError(concat(
-        "parameter '", changed->name, "' was replaced before pass ", ended.number,
-        " on at least one rank of group ", group.name(),
-        ", so its gradient is not reduced; construct Ddp again after parameters ", "are replaced"));
+    throw StateError(
+        concat("parameter '", changed->name, "' was replaced before pass ", ended.number,
+               " on at least one rank of group ", group.name(),
+               ", so its gradient is not reduced; construct Ddp again after parameters "
+               "are replaced"));
   }
   TSR_CHECK(ended.refusal.empty(), ended.refusal);
   throw ConfigError(concat("another rank of group ", group.name(),
