@@ -457,7 +457,7 @@ TEST_F(Train, RefusesWeightsThatDoNotFitTheConfig) {
                           " --batch 2 --seq 8 --run-dir ", run_),
                    1, words);
   };
-  refused("intermediate_size", 41, "the config asks for [41, 32]");
+  refused("intermediate_size", 41, "the config needs [41, 32]");
   refused("num_hidden_layers", 3, "model.layers.2");
   refused("num_hidden_layers", 1, "model.layers.1");
   refused("tie_word_embeddings", "yes", "tie_word_embeddings");

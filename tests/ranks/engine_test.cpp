@@ -1,4 +1,4 @@
-// A Llama on replicas of pipelines, against the same Llama in one process.
+// A Llama on replicas of pipelines, compared with the same Llama in one process.
 #include "tessera/train/engine.h"
 
 #include <ATen/ATen.h>
@@ -35,7 +35,7 @@ using testkit::run_ranks;
 
 constexpr uint64_t kSeed = 3;
 constexpr int64_t kSteps = 3;
-// The same sums in another order: some thousand additions of numbers about 1.
+// The same sums in another order: a few thousand additions of numbers near 1.
 constexpr double kExact = 1e-11;
 
 struct Case {
@@ -111,7 +111,7 @@ struct Reference {
   Trained trained = {};
 };
 
-// With plain LibTorch, without an engine.
+// Plain LibTorch, without an engine.
 Reference train_alone(const Case& c) {
   Reference alone{Llama(config_of(c), {.dtype = at::kDouble, .device = testkit::device()})};
   const Llama& model = alone.model;
@@ -167,7 +167,7 @@ void check_case(World& world, const Case& c) {
   expect_same_parameters(c, engine.parameters(), alone.model);
 }
 
-// Every kind, tied and not, on a shape of the mesh.
+// Every kind, tied and untied, on one mesh shape.
 void check_kinds(World& world, int64_t dp, int64_t pp) {
   for (const ScheduleKind kind :
        {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kInterleaved1F1B,
@@ -240,7 +240,7 @@ std::string token_file(const testkit::TemporaryFolder& folder) {
   return folder.file("tokens.bin", bytes);
 }
 
-// A learning rate that makes the second loss, or its gradients, infinite or no number.
+// A learning rate that makes the second loss or its gradients non-finite.
 void train_wildly(World& world, const Case& c) {
   Engine engine = engine_of(world, c, at::kFloat);
   const auto optimizer = optimizer_of(c, engine.parameters());

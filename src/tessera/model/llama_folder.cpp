@@ -8,7 +8,7 @@
 namespace tessera {
 
 LlamaConfig read_llama_config(const std::string& folder) {
-  constexpr size_t kMost = size_t{1} << 20;  // Far more than any config.json has.
+  constexpr size_t kMost = size_t{1} << 20;  // Far more than the size of any config.json.
   const std::string path = std::filesystem::path(folder) / "config.json";
   return parse_llama_config(read_file(path, kMost), path);
 }

@@ -1,4 +1,4 @@
-// All of N-D parallelism on one screen: each strategy is a folder of parallel/ and a line in
+// All of N-D parallelism on one screen: each strategy is a folder in parallel/ and a line in
 // compose().
 #include "tessera/train/compose.h"
 
@@ -17,10 +17,10 @@ namespace {
 void check_batch(const RealizedPlan& plan, int64_t batch) {
   const int64_t sharers = plan.group("batch").size();
   TSR_CHECK(batch >= sharers, "a batch of ", batch, " rows is too small for ", sharers,
-            " replicas, each of which takes at least 1");
+            " replicas; choose at least 1 row per replica");
 }
 
-// The units that this rank runs, with the values of its parts of them.
+// The stages of this rank, with the values of its parameters.
 std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan,
                                     const Schedule& schedule) {
   const Group& pp = plan.group("pp");
@@ -31,7 +31,7 @@ std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan
   return stages;
 }
 
-// Parameters by the group that sums their gradients.
+// The parameters, by the group that reduces their gradients.
 std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan) {
   std::map<std::string, DdpTensors> by_group;
   for (const Parameter& parameter : stage.parameters()) {

@@ -18,14 +18,14 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "fp64" ? at::kDouble : at::kFloat;
 }
 
-// `own` is where this process computes if it may use a GPU.
+// `own` is the device of this process if it may use a GPU.
 at::Device device_of(const std::string& name, at::Device own) {
   TSR_CHECK(name == "cpu" || !own.is_cpu(), "device '", name,
-            "' was asked for, but this build or machine has none; use cpu");
+            "' is not available in this build or on this machine; use cpu");
   return name == "cpu" ? at::kCPU : own;
 }
 
-// With values from files, or initial ones.
+// Sets values from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options) {
   Model model = llama_model(shape, options);
   if (config.model.path.empty()) {

@@ -7,23 +7,23 @@
 namespace tessera::tensor::detail {
 namespace {
 
-// LibTorch 2.11 cannot take back the mark of an emptied storage; there it stays without.
+// LibTorch 2.11 cannot remove the mark of an emptied storage, so it gets none there.
 template <class Storage>
 constexpr bool kCanMark = requires(Storage& storage) { storage.swap_data_ptr(storage); };
 
 template <class Storage>
 void mark_empty(Storage& storage) {
   if constexpr (kCanMark<Storage>) {
-    // Without this some operators would read at the null pointer.
+    // Without this, some operators would read a null pointer.
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
-        "The tensor's memory was given back by reshard_(); call unshard_() before it is read.");
+        "The tensor's memory was freed by reshard_(); call unshard_() before reading it.");
   }
 }
 
 template <class Storage>
 void move_memory(Storage& from, Storage& to) {
   if constexpr (kCanMark<Storage>) {
-    to.swap_data_ptr(from);  // With the memory the mark changes places, too.
+    to.swap_data_ptr(from);  // Swaps the mark as well.
   } else {
     to.set_nbytes(from.nbytes());
     to.set_data_ptr_noswap(from.set_data_ptr(c10::DataPtr(nullptr, from.device())));

@@ -4,15 +4,15 @@
 
 namespace tessera::tensor::detail {
 
-/// Gives the memory of the tensor's storage back at once, whoever else refers to it. Shapes stay;
-/// reading it raises an error until it is refilled, where this LibTorch can do that.
+/// Frees the memory of the tensor's storage at once, even if others refer to it. Shapes stay;
+/// reading it is an error until it is refilled, if this LibTorch supports that.
 void free_storage(const at::Tensor& tensor);
-/// Whether it can. The older one (2.11) reads at a null pointer.
+/// Whether it does. LibTorch 2.11 reads a null pointer.
 bool freed_storage_throws();
 
-/// The storage gets the memory of `contents`, a tensor of the same shape and dtype that nobody else
-/// refers to. Nothing is copied, and autograd takes it for the same value: what it saved is valid
-/// again.
+/// Moves the memory of `contents` into the storage; it must have the same shape and dtype and no
+/// other references. Nothing is copied, and for autograd the value is unchanged: what it has saved
+/// is valid again.
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents);
 
 }  // namespace tessera::tensor::detail
