@@ -16,6 +16,8 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
   virtual ~DataParallel();
 
+  /// **Collective.** Once, when the stage's parameters have their values.
+  virtual void start() {}
   /// Before the first action of a training step.
   virtual void begin_step() = 0;
   virtual void unshard() {}

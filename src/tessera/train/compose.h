@@ -8,6 +8,7 @@
 #include "tessera/base/export.h"
 #include "tessera/layer/unit.h"
 #include "tessera/mesh/realize.h"
+#include "tessera/parallel/fsdp/fsdp_options.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/train/engine.h"
 
@@ -20,6 +21,7 @@ struct ComposeOptions {
   int64_t batch = 1;               // Rows of every global batch.
   Schedule schedule = one_rank();  // Of each replica.
   at::Device device = at::kCPU;
+  FsdpOptions fsdp = {};  // If the plan shards. compose() sets `when` and `share`.
 };
 
 /// **Collective.** A model on the ranks of a train_plan(): every strategy that the plan has a
