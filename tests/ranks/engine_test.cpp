@@ -47,7 +47,8 @@ struct Case {
   int64_t batch = 8;
   bool adamw = false;
   int64_t shard = 1;
-  ReshardAfterForward reshard = ReshardAfterForward::kAllButLast;
+  Reshard reshard = Reshard::kAllButLast;
+  bool recompute = false;
 };
 
 std::string text_of(const Case& c) {
@@ -171,7 +172,8 @@ Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
                  {.batch = c.batch,
                   .schedule = schedule_of(c),
                   .device = testkit::device(),
-                  .fsdp = {.reshard_after_forward = c.reshard}});
+                  .recompute = c.recompute,
+                  .fsdp = {.reshard = c.reshard}});
 }
 
 void check_case(World& world, const Case& c) {
@@ -229,14 +231,17 @@ TEST(Engine, FourRanksTrainAsOneProcess) {
 }
 
 TEST(Engine, TwoShardsTrainAsOneProcess) {
-  using enum ReshardAfterForward;
+  using enum Reshard;
   run_ranks(2, [](World& world) {
-    for (const ReshardAfterForward policy : {kAlways, kNever, kAllButLast}) {
+    for (const Reshard policy : {kAlways, kNever, kAllButLast, kKeep}) {
       for (const bool tied : {false, true}) {
         check_case(world,
                    {.microbatches = 1, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
       }
       check_case(world, {.microbatches = 3, .batch = 7, .shard = 2, .reshard = policy});
+      check_case(
+          world,
+          {.microbatches = 2, .tied = true, .shard = 2, .reshard = policy, .recompute = true});
     }
   });
 }
@@ -253,9 +258,18 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
     check_case(world, {.microbatches = 1, .batch = 9, .adamw = true, .shard = 4});
     for (const bool tied : {false, true}) {
       check_case(world, {.dp = 2, .microbatches = 1, .tied = tied, .adamw = true, .shard = 2});
+      check_case(world, {.dp = 2,
+                         .pp = 2,
+                         .kind = ScheduleKind::kZBVZeroBubble,
+                         .tied = tied,
+                         .recompute = true});
       for (const ScheduleKind kind :
            {ScheduleKind::k1F1B, ScheduleKind::kZBVZeroBubble, ScheduleKind::kInterleaved1F1B}) {
-        check_case(world, {.pp = 2, .kind = kind, .tied = tied, .adamw = true, .shard = 2});
+        for (const Reshard policy : {Reshard::kAllButLast, Reshard::kKeep}) {
+          check_case(
+              world,
+              {.pp = 2, .kind = kind, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
+        }
       }
     }
   });

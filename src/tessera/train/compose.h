@@ -21,7 +21,8 @@ struct ComposeOptions {
   int64_t batch = 1;               // Rows of every global batch.
   Schedule schedule = one_rank();  // Of each replica.
   at::Device device = at::kCPU;
-  FsdpOptions fsdp = {};  // If the plan shards. compose() sets `when` and `share`.
+  bool recompute = false;  // Activation checkpointing of each unit.
+  FsdpOptions fsdp = {};   // If the plan shards. compose() sets `when` and `share`.
 };
 
 /// **Collective.** A model on the ranks of a train_plan(): every strategy that the plan has a

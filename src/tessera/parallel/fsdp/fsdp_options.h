@@ -9,12 +9,12 @@
 
 namespace tessera TSR_API {
 
-/// When a unit's gathered parameters are freed after its forward pass. After its backward pass they
-/// always are.
-enum class ReshardAfterForward {
-  kAlways,
-  kNever,
-  kAllButLast,  // The backward pass begins with the last unit.
+/// When the memory of a unit's gathered parameters is freed.
+enum class Reshard {
+  kAlways,      // After its forward pass, and again after its backward pass.
+  kAllButLast,  // The same, but the last unit stays for its backward pass, which comes next.
+  kNever,       // After its backward pass alone.
+  kKeep,        // Not at all (ZeRO-1): each step gathers the new values once.
 };
 
 /// Who gathers and reduces: at which moments of a step.
@@ -24,7 +24,7 @@ enum class ShardTime {
 };
 
 struct FsdpOptions {
-  ReshardAfterForward reshard_after_forward = ReshardAfterForward::kAllButLast;
+  Reshard reshard = Reshard::kAllButLast;
   ShardTime when = ShardTime::kPerUnit;
   /// The dtype of gathered parameters, of compute and of gradients; that of the parameters, unless
   /// set. The shards keep theirs.

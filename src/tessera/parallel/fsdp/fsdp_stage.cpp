@@ -32,6 +32,7 @@ struct ShardedUnit {
   std::vector<at::Tensor> trained = {};
   size_t num_ready = 0;  // Of `trained`, in the pass under way.
   bool is_reduced = false;
+  bool is_shared = false;  // Another unit adds to its gradients: they are complete at the end.
 
   void start_gather() {
     for (FlatShard& shard : shards) shard.start_gather();
@@ -41,6 +42,9 @@ struct ShardedUnit {
   }
   void free() {
     for (FlatShard& shard : shards) shard.free();
+  }
+  void expire() {
+    for (FlatShard& shard : shards) shard.expire();
   }
   void start_reduce() {
     is_reduced = true;
@@ -64,6 +68,7 @@ struct FsdpStage::State {
   std::vector<size_t> in_flight = {};  // Reductions in the order in which they were started.
 
   bool is_per_unit() const { return options.when == ShardTime::kPerUnit; }
+  bool keeps() const { return options.reshard == Reshard::kKeep; }
 
   void shard(size_t index, Unit& unit, const FsdpGroups& groups);
   void watch(size_t index);
@@ -73,6 +78,9 @@ struct FsdpStage::State {
   void before_backward(size_t index);
   void on_gradient(size_t index);
   void start_reduce(size_t index);
+  void free(size_t index) {
+    if (!keeps()) units[index].free();
+  }
 
   void gather(size_t index) {
     for (const size_t unit : needed[index]) units[unit].finish_gather();
@@ -122,12 +130,10 @@ void FsdpStage::State::after_forward(size_t index, const at::Tensor& output) {
   }
   if (!is_per_unit()) return;
   const bool is_last = index + 1 == units.size();
-  const auto policy = options.reshard_after_forward;
   const bool stays =
-      output.requires_grad() && (policy == ReshardAfterForward::kNever ||
-                                 (policy == ReshardAfterForward::kAllButLast && is_last));
-  if (stays) return;
-  for (const size_t unit : needed[index]) units[unit].free();
+      options.reshard == Reshard::kNever || (options.reshard == Reshard::kAllButLast && is_last);
+  if (stays && output.requires_grad()) return;
+  for (const size_t unit : needed[index]) free(unit);
 }
 
 void FsdpStage::State::before_backward(size_t index) {
@@ -137,10 +143,11 @@ void FsdpStage::State::before_backward(size_t index) {
 
 void FsdpStage::State::on_gradient(size_t index) {
   ShardedUnit& unit = units[index];
+  if (unit.is_shared) return;
   if (++unit.num_ready < unit.trained.size()) return;
   unit.num_ready = 0;
   if (!is_per_unit()) return;
-  unit.free();
+  free(index);
   if (reduces) start_reduce(index);
 }
 
@@ -160,6 +167,7 @@ FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const F
     state_->needed.push_back({i});
     for (const auto& [first, second] : shared) {
       if (second == i) state_->needed[i].push_back(first);
+      if (first == i) state_->units[i].is_shared = true;
     }
     state_->shard(i, units[i], groups);
     state_->watch(i);
@@ -204,7 +212,7 @@ void FsdpStage::unshard() {
 
 void FsdpStage::reshard() {
   if (state_->is_per_unit()) return;
-  for (ShardedUnit& unit : state_->units) unit.free();
+  for (size_t i = 0; i < state_->units.size(); ++i) state_->free(i);
 }
 
 void FsdpStage::last_backward() {
@@ -216,14 +224,15 @@ void FsdpStage::reduce_grad() {
   for (size_t i = state_->units.size(); i-- > 0;) state_->start_reduce(i);
 }
 
-// Units without trained parameters, and those that the loss did not reach, come last.
+// Shared units, those without trained parameters, and those that the loss did not reach come last.
 void FsdpStage::finish_step() {
   for (size_t i = 0; i < state_->units.size(); ++i) {
     if (!state_->units[i].is_reduced) state_->start_reduce(i);
   }
-  for (ShardedUnit& unit : state_->units) {
-    unit.finish_reduce();
-    unit.free();
+  for (size_t i = 0; i < state_->units.size(); ++i) {
+    state_->units[i].finish_reduce();
+    state_->free(i);
+    state_->units[i].expire();  // The optimizer changes the shards now.
   }
 }
 

@@ -110,6 +110,10 @@ void FlatShard::free() {
   is_gathered_ = false;
 }
 
+void FlatShard::expire() {
+  is_gathered_ = false;
+}
+
 std::vector<at::Tensor> FlatShard::trained() const {
   std::vector<at::Tensor> tensors;
   for (const Member& member : members_) {

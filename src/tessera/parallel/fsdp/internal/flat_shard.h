@@ -33,6 +33,8 @@ class FlatShard {
   bool is_gathered() const { return is_gathered_; }
   /// Takes their memory back.
   void free();
+  /// The next gather() gathers again, e.g. since the shards have new values; the memory stays.
+  void expire();
 
   /// The tensors whose gradients are reduced.
   std::vector<at::Tensor> trained() const;
