@@ -23,6 +23,18 @@ function(tessera_headers target)
     <algorithm> <filesystem> <functional> <map> <memory> <optional> <span> <sstream> <string> <vector>)
 endfunction()
 
+# A test's helper or an example: a program or library that is no GoogleTest program itself, with the same headers.
+function(tessera_test_helper target)
+  tessera_test_code(${target})
+  target_link_libraries(${target} PRIVATE GTest::gtest nlohmann_json::nlohmann_json)  # Whose headers are among the precompiled ones.
+  if(ARGV1 STREQUAL TORCH)
+    tessera_torch_code(${target})
+    target_precompile_headers(${target} REUSE_FROM tessera_torch_test_headers)
+  else()
+    target_precompile_headers(${target} REUSE_FROM tessera_test_headers)
+  endif()
+endfunction()
+
 tessera_headers(tessera_core_headers)
 set_target_properties(tessera_core_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 tessera_headers(tessera_program_headers)

@@ -62,7 +62,7 @@ function(tessera_gtest target)
   endif()
   if(test_ALONE)
     tessera_gtest_run(${target}.alone ${target} ${test_LABEL} "${test_ALONE}")
-    set_tests_properties(${target}.alone PROPERTIES RUN_SERIAL TRUE)
+    set_tests_properties(${target}.alone PROPERTIES RUN_SERIAL TRUE COST 300)  # First, so that no core waits for it later.
     set(others "-${test_ALONE}")
   endif()
   tessera_gtest_run(${target} ${target} ${test_LABEL} "${others}")

@@ -21,6 +21,10 @@ start_group() {
   "$@" </dev/null &
   group=$!
   set +m
+  end_group_with_us
+}
+
+end_group_with_us() {
   trap 'end_group "$group"; exit 130' INT
   trap 'end_group "$group"; exit 143' TERM
 }

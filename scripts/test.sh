@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # $root and others come from ./tessera and its other parts.
-# Every test: the release build, then the torch-free core again under sanitizers.
+# Every test: the release build, and the torch-free core again under sanitizers.
 
 # lap WHAT: notes the seconds since the last lap, for the line at the end.
 laps=()
@@ -21,14 +21,43 @@ run_ctest() {
   lap "tests of build/$preset"
 }
 
-# test_core_in PRESET CTEST-FLAGS…: the core's tests in another build, sanitized or by another compiler; there each header is
-# compiled by itself, too.
+# What the core's other builds make: there each header is compiled by itself, too.
+core_targets=(all all_verify_interface_header_sets)
+
+# build_beside PRESET: begins to build the core there, in the background and after everything else: many tests wait more than they
+# compute. test_core_in builds what is left, and shows what is wrong.
+build_beside() {
+  lock_build
+  configure "$1" TESSERA_TESTS=ON
+  unlock_build
+  lock_beside "$1"
+  start_group nice -n 19 ninja -C "$root/build/$1" "${core_targets[@]}" >"$root/build/logs/building-$1.log" 2>&1
+  unlock_beside
+  beside=$group
+  trap 'end_group "$beside" || true' EXIT
+}
+
+wait_beside() {
+  say "waiting for what is being built beside"
+  group=$beside
+  end_group_with_us
+  wait_group || true
+  trap - EXIT
+}
+
+# The tests of ./tessera itself build while this does, so that it has a lock of its own. The group keeps it.
+lock_beside() { lock 7 "$root/build/.lock-$1" "build/$1"; }
+unlock_beside() { unlock 7; }
+
+# test_core_in PRESET CTEST-FLAGS…: the core's tests in another build, sanitized or by another compiler.
 test_core_in() {
   local preset=$1
   shift
   lock_build
+  lock_beside "$preset"
   configure "$preset" TESSERA_TESTS=ON
-  compile "$preset" all all_verify_interface_header_sets
+  compile "$preset" "${core_targets[@]}"
+  unlock_beside
   unlock_build
   lap "building build/$preset"
   run_ctest "$preset" "$@"
@@ -67,7 +96,9 @@ run_tests() {
   lap_start=$SECONDS
   build_everything tools
   lap "building build/release"
+  build_beside asan
   run_ctest release "${flags[@]}"
+  wait_beside
   test_core_in asan "${flags[@]}"
   if [[ -n $soak ]]; then
     need soak

@@ -32,7 +32,8 @@ class Wave final : public BatchSource {
 
 torch::nn::Sequential make_net() {
   using torch::nn::Linear, torch::nn::Tanh;
-  return {Linear(1, 32), Tanh(), Linear(32, 32), Tanh(), Linear(32, 32), Tanh(), Linear(32, 1)};
+  return torch::nn::Sequential(Linear(1, 32), Tanh(), Linear(32, 32), Tanh(), Linear(32, 32),
+                               Tanh(), Linear(32, 1));
 }
 
 at::Tensor loss(const at::Tensor& y, const at::Tensor& target) {

@@ -5,7 +5,7 @@
 #include <ostream>
 #include <string_view>
 
-#include "tessera/draw/color.h"
+#include "tessera/base/color.h"
 
 namespace tessera::cli {
 

@@ -177,12 +177,11 @@ TEST(RanksDialects, SaysWhyWhatCannotBeSaid) {
   EXPECT_NE(answer["why"].get<std::string>().find("experts"), std::string::npos);
 }
 
-struct Refusal {
-  const char* arguments;
-  const char* message;
-};
-
 TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
+  struct Refusal {
+    const char* arguments;
+    const char* message;
+  };
   const std::vector<Refusal> refusals{
       {"--dialect memo", "there is no dialect 'memo'; choose megatron, olmo, nemo, tessera"},
       {"--world 8 --to memo", "did you mean 'nemo'?"},

@@ -114,13 +114,12 @@ TEST(Ranks, WritesAPage) {
   for (size_t i = 0; i < letters.size(); ++i) EXPECT_EQ(data["symbols"][i]["value"], letters[i]);
 }
 
-struct Refusal {
-  const char* arguments;
-  int code;
-  const char* message;
-};
-
 TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
+  struct Refusal {
+    const char* arguments;
+    int code;
+    const char* message;
+  };
   const std::vector<Refusal> refusals{
       {"--world 12 --tp 2 --pp 4", 2, "nearest world sizes: 8, 16"},
       {"--world 8 --tp 0", 2, "size 0 of tp is not positive"},

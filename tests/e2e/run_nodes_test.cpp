@@ -221,14 +221,19 @@ TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
   const Launcher first = start({"--node-rank", "0"}, script);
   EXPECT_EQ(answer_to(connect_and_send("GET / HTTP/1.1\r\n\r\n")), "");
   EXPECT_EQ(answer_to(connect_and_send(std::string(100000, 'x'))), "");
-  EXPECT_EQ(answer_to(connect_and_send("healthy round=0\n")), "") << "it did not join";
-  EXPECT_TRUE(
-      has(answer_to(connect_and_send("join version=3 id=none nnodes=2 nproc=1 node=-1 host=h\n")),
-          "refuse reason=it%20speaks%20version%203"));
+  EXPECT_EQ(answer_to(connect_and_send(R"({"type":"healthy","round":0})"
+                                       "\n")),
+            "")
+      << "it did not join";
+  EXPECT_TRUE(has(answer_to(connect_and_send(
+                      R"({"type":"join","version":4,"id":"none","nnodes":2,"nproc":1,"node":-1,)"
+                      R"("host":"h"})"
+                      "\n")),
+                  R"({"type":"refuse","reason":"it speaks version 4)"));
   const int silent = connect_and_send("");
   const Launcher second = start({"--node-rank", "1"}, script);
   first->await("ready");
-  EXPECT_EQ(answer_to(connect_and_send("stop round=0\n\xff\xfe")), "");
+  EXPECT_EQ(answer_to(connect_and_send("{\"type\":\"stop\"}\n\xff\xfe")), "");
   std::ofstream(go).put('\n');
   expect_both(*first, *second, 0);
   close(silent);

@@ -159,13 +159,12 @@ TEST_F(RecordedVerb, TheTableItWritesIsTheOneItRecommends) {
   EXPECT_EQ(table["microbatches"], 8);
 }
 
-struct Refusal {
-  const char* arguments;
-  int code;
-  const char* message;
-};
-
 TEST_F(RecordedVerb, BadInputNamesTheValueTheRuleAndTheFix) {
+  struct Refusal {
+    const char* arguments;
+    int code;
+    const char* message;
+  };
   record("1f1b", {});
   std::filesystem::create_directories(run_.path("broken/pipeline"));
   run_.file("broken/pipeline/step-1.rank-0.json", "{\"version\":1");

@@ -185,13 +185,12 @@ TEST_F(ScheduleVerb, ColoursOnDemand) {
   expect_in(said("--color always"), "\x1b[38;5;16;48;5;");
 }
 
-struct Refusal {
-  const char* arguments;
-  int code;
-  const char* message;
-};
-
 TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
+  struct Refusal {
+    const char* arguments;
+    int code;
+    const char* message;
+  };
   write("empty.csv", "");
   write("junk.csv", "0F0,0B0\r\n1F0,hello\r\n");
   write("missing.csv", "0F0,0F1,0B0\r\n");

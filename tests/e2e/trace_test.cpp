@@ -101,13 +101,12 @@ TEST_F(Trace, EmphasisOnDemand) {
   expect_in(trace(files + " --color always").out, "\x1b[1mrank 2 is behind\x1b[");
 }
 
-struct Refusal {
-  std::string arguments;
-  int code;
-  const char* message;
-};
-
 TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
+  struct Refusal {
+    std::string arguments;
+    int code;
+    const char* message;
+  };
   const std::string good = dumps("good");
   const std::string first = good + "/rank_0.json";
   testkit::run("sed s/job-7/job-8/ " + good + "/rank_1.json >" + good + "/other");

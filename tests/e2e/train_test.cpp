@@ -368,6 +368,7 @@ TEST_F(Train, IsOneJobInAStepOfSlurm) {
   const auto second = rank("1");
   EXPECT_EQ(first->finish().code, 0) << first->seen().err;
   EXPECT_EQ(second->finish().code, 0) << second->seen().err;
+  EXPECT_EQ(concat(second->seen().out, second->seen().err), "");  // The first one tells.
   EXPECT_EQ(steps().size(), 20U);
 }
 

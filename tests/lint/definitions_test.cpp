@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = fs::path(TESSERA_SOURCE_DIR) / "src";
 
-std::string text_of(const fs::path& path) {
+std::string content_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -64,7 +64,7 @@ TEST(Definitions, PlantedDuplicatesAreNamed) {
 TEST(Definitions, EachNameHasOne) {
   std::vector<Definition> all;
   for (const fs::path& path : sources()) {
-    const auto found = definitions_in(text_of(path), path.lexically_relative(kSource).string());
+    const auto found = definitions_in(content_of(path), path.lexically_relative(kSource).string());
     all.insert(all.end(), found.begin(), found.end());
   }
   EXPECT_GT(all.size(), 300U);
@@ -79,7 +79,7 @@ TEST(Definitions, InternalHeadersAreInTheirRoomsDetail) {
     const fs::path folder = path.parent_path();
     if (folder.filename() != "internal" || path.extension() != ".h") continue;
     const std::string home = "tessera::" + folder.parent_path().filename().string() + "::detail";
-    const std::string text = text_of(path);
+    const std::string text = content_of(path);
     for (auto at = std::sregex_iterator(text.begin(), text.end(), opening);
          at != std::sregex_iterator(); ++at) {
       EXPECT_TRUE((*at)[1].str().starts_with(home)) << path << " opens " << (*at)[1];

@@ -24,7 +24,7 @@ struct Include {
   std::string target;   // What stands between the brackets or quotes.
 };
 
-const fs::path kSource = fs::path(TESSERA_SOURCE_DIR) / "src" / "tessera";
+const fs::path kLibrary = fs::path(TESSERA_SOURCE_DIR) / "src" / "tessera";
 
 // What an #include line includes.
 std::optional<std::string> target_of(const std::string& line) {
@@ -46,10 +46,10 @@ std::string sibling_of(const std::vector<std::string>& parts) {
 
 std::vector<Include> includes() {
   std::vector<Include> found;
-  for (const auto& entry : fs::recursive_directory_iterator(kSource)) {
+  for (const auto& entry : fs::recursive_directory_iterator(kLibrary)) {
     const std::string extension = entry.path().extension();
     if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
-    const fs::path relative = entry.path().lexically_relative(kSource);
+    const fs::path relative = entry.path().lexically_relative(kLibrary);
     const auto parts = parts_of(relative);
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
@@ -69,7 +69,7 @@ TEST(Includes, AreRead) {
 }
 
 TEST(Includes, EveryRoomIsKnown) {
-  for (const auto& entry : fs::directory_iterator(kSource)) {
+  for (const auto& entry : fs::directory_iterator(kLibrary)) {
     if (!entry.is_directory()) continue;
     EXPECT_LT(place(entry.path().filename().string()), kRooms.size())
         << entry.path() << " is not in tests/lint/rooms.h";
@@ -118,7 +118,7 @@ TEST(Includes, HeadersStayLight) {
 TEST(Documents, NameEveryRoomThatExists) {
   std::ifstream file(fs::path(TESSERA_SOURCE_DIR) / "docs" / "architecture.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  for (const auto& entry : fs::directory_iterator(kSource)) {
+  for (const auto& entry : fs::directory_iterator(kLibrary)) {
     if (!entry.is_directory()) continue;
     const std::string room = entry.path().filename();
     EXPECT_NE(text.find("`" + room + "/`"), std::string::npos) << room << " has no line";

@@ -240,6 +240,18 @@ TEST(World, MovedFromOnesSaySo) {
   EXPECT_EQ(other.size(), 2);
 }
 
+TEST(World, AGroupThatWasMovedFromIsStillThatGroup) {
+  const World world = World::fake(GlobalRank{1}, 4);
+  Group group = world.group();
+  // NOLINTBEGIN(bugprone-use-after-move): what is tested.
+  Group other = std::move(group);
+  EXPECT_EQ(group.size(), 4);
+  other = std::move(group);
+  EXPECT_EQ(group, other);
+  EXPECT_EQ(group.rank(), GroupRank{1});
+  // NOLINTEND(bugprone-use-after-move)
+}
+
 TEST(World, RanksOfATemporaryGroupLive) {
   const World world = World::fake(GlobalRank{0}, 4);
   int64_t sum = 0;

@@ -3,7 +3,7 @@
 #include "cli/ranks/view.h"
 #include "cli/table.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera::cli {
 namespace {

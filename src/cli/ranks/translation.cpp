@@ -1,7 +1,7 @@
 #include "cli/json_text.h"
 #include "cli/ranks/view.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/schedule/flags.h"
-#include "tessera/draw/color.h"
+#include "tessera/base/color.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/schedule/alternatives.h"
 

@@ -5,6 +5,7 @@
 #include "cli/schedule/recorded.h"
 #include "cli/schedule/view.h"
 #include "cli/table.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 

@@ -2,6 +2,7 @@
 
 #include "cli/schedule/view.h"
 #include "cli/table.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/timeline_terminal.h"

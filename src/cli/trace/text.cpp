@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <iomanip>
 #include <map>
 
 #include "cli/table.h"
 #include "cli/trace/text.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera::cli {
 namespace {
@@ -21,12 +21,6 @@ std::string ranks_text(const RankGroup& ranks) {
 
 std::string cut(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 1) + "…";
-}
-
-std::string with_unit(double number, const char* unit) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(1) << number << unit;
-  return out.str();
 }
 
 // The first lines of a list, and how many more there are.
@@ -132,8 +126,8 @@ void write_differences(const FlightAnalysis& analysis, ColorMode color, std::ost
 std::string time_text(int64_t ns) {
   constexpr int64_t kSecond = 1'000'000'000;
   const int64_t seconds = ns / kSecond;
-  if (ns < kSecond) return with_unit(static_cast<double>(ns) / 1e6, " ms");
-  if (seconds < 120) return with_unit(static_cast<double>(ns) / 1e9, " s");
+  if (ns < kSecond) return fixed(static_cast<double>(ns) / 1e6, 1) + " ms";
+  if (seconds < 120) return fixed(static_cast<double>(ns) / 1e9, 1) + " s";
   if (seconds < 7200) return concat(seconds / 60, " min ", seconds % 60, " s");
   return concat(seconds / 3600, " h ", seconds / 60 % 60, " min");
 }

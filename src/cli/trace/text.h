@@ -3,7 +3,7 @@
 #include <ostream>
 #include <string>
 
-#include "tessera/draw/color.h"
+#include "tessera/base/color.h"
 #include "tessera/format/flight_analysis.h"
 
 namespace tessera::cli {

@@ -23,7 +23,10 @@
 #include "cli/version.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/error_words.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/shell.h"
+#include "tessera/base/terminal_text.h"
 #include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/run/report.h"
@@ -83,12 +86,6 @@ std::string local_time() {
   return text.str();
 }
 
-std::string number_text(double value) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << value;
-  return text.str();
-}
-
 /// What is remembered of a run for those who look at it later.
 struct Record {
   std::string command;
@@ -111,8 +108,8 @@ struct Record {
     if (steps.empty()) return "no step was done";
     const auto validation = validation_loss();
     return concat(steps.size(), steps.size() == 1 ? " step" : " steps", " in ", duration(),
-                  ", loss ", number_text(steps.front().loss), " → ", number_text(steps.back().loss),
-                  validation ? ", validation loss " + number_text(*validation) : "");
+                  ", loss ", fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
+                  validation ? ", validation loss " + fixed(*validation, 3) : "");
   }
 };
 
@@ -136,12 +133,13 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
-// Of a run that failed: how it came to that is worth a look. Its own error matters more than that
-// of a report that cannot be written.
+// Of a run that failed: how it came to that is worth a look. The error of the run is told after
+// that of a report that cannot be written.
 void try_to_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
   try {
     write_report(config, record, folder);
-  } catch (const DataError&) {
+  } catch (const std::exception& error) {
+    std::cerr << "tessera: " << visible_lines(error_words(error)) << "\n";
   }
 }
 

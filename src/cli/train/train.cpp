@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 
@@ -25,7 +26,8 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  options.foreground = GlobalRank{0};  // It draws the progress.
+  options.foreground = GlobalRank{0};                  // It draws the progress.
+  options.interrupt_grace = std::chrono::minutes(10);  // For the step and the weights.
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);

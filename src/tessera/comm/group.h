@@ -34,6 +34,10 @@ namespace tessera TSR_API {
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::detail::GroupState> state);
+  // Moving copies, so that no handle is ever empty.
+  Group(const Group& other) = default;
+  Group& operator=(const Group& other) = default;
+  ~Group() = default;
 
   const std::string& name() const&;
   std::string name() &&;  // Nothing refers to a group that is about to end.

@@ -4,9 +4,9 @@
 #include <map>
 
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
 #include "tessera/draw/trace_json.h"
 #include "tessera/format/flight_meeting.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {

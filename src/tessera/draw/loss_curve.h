@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 
 namespace tessera TSR_API {
 

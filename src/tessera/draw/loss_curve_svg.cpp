@@ -6,6 +6,7 @@
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/axis.h"
 #include "tessera/draw/internal/markup.h"
+#include "tessera/draw/internal/svg.h"
 #include "tessera/draw/loss_curve.h"
 
 namespace tessera {
@@ -15,17 +16,32 @@ using namespace draw::detail;
 namespace {
 
 // Pixels.
-constexpr double kWidth = 860;
-constexpr double kHeight = 420;
+constexpr int64_t kWidth = 860;
+constexpr int64_t kHeight = 420;
 constexpr double kLeft = 70;
 constexpr double kRight = 836;
 constexpr double kTop = 96;
 constexpr double kBottom = 372;
 constexpr size_t kMostPoints = 1500;
 
-double rounded(double pixels) {
-  return std::round(pixels * 100) / 100;
-}
+constexpr const char* kStyle = R"(.quiet { font-size: 13px; fill: #5a6072; }
+.mark { font-size: 12px; fill: #5a6072; text-anchor: middle; }
+.level { font-size: 12px; fill: #5a6072; text-anchor: end; }
+.grid { stroke: #dfe3ec; }
+.series0 { stroke: #0b5cad; fill: #0b5cad; }
+.series1 { stroke: #c2510a; fill: #c2510a; }
+.series2 { stroke: #007a59; fill: #007a59; }
+.series3 { stroke: #9b4d86; fill: #9b4d86; }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
+)";
+constexpr const char* kDarkStyle = R"(.quiet, .mark, .level { fill: #a3aabc; }
+.grid { stroke: #363d4d; }
+.series0 { stroke: #7db8f5; fill: #7db8f5; }
+.series1 { stroke: #ffa257; fill: #ffa257; }
+.series2 { stroke: #4fd1a5; fill: #4fd1a5; }
+.series3 { stroke: #e3a4d2; fill: #e3a4d2; }
+.line { fill: none; }
+)";
 
 class Drawing {
  public:
@@ -36,7 +52,7 @@ class Drawing {
   }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
-    open();
+    open_svg(out_, {.width = kWidth, .height = kHeight, .style = kStyle, .dark_style = kDarkStyle});
     text("title", 24, 40, title);
     text("quiet", 24, 62, subtitle);
     draw_legend();
@@ -47,7 +63,7 @@ class Drawing {
       else
         draw_marks(curve_.series[i], i);
     }
-    out_ << "</svg>\n";
+    out_ << kSvgEnd;
     return std::move(out_).str();
   }
 
@@ -56,39 +72,8 @@ class Drawing {
   double y_of(double y) const { return rounded(kBottom - y_.share(y) * (kBottom - kTop)); }
   static std::string style_of(size_t series) { return concat("series", series % 4); }
 
-  void open() {
-    out_ << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << kWidth << R"(" height=")"
-         << kHeight << R"(" viewBox="0 0 )" << kWidth << " " << kHeight << "\">\n"
-         << "<style>\n"
-         << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
-         << ".paper { fill: #ffffff; }\n"
-         << ".title { font-size: 20px; font-weight: bold; }\n"
-         << ".quiet { font-size: 13px; fill: #5a6072; }\n"
-         << ".mark { font-size: 12px; fill: #5a6072; text-anchor: middle; }\n"
-         << ".level { font-size: 12px; fill: #5a6072; text-anchor: end; }\n"
-         << ".grid { stroke: #dfe3ec; }\n"
-         << ".series0 { stroke: #0b5cad; fill: #0b5cad; }\n"
-         << ".series1 { stroke: #c2510a; fill: #c2510a; }\n"
-         << ".series2 { stroke: #007a59; fill: #007a59; }\n"
-         << ".series3 { stroke: #9b4d86; fill: #9b4d86; }\n"
-         << ".line { fill: none; stroke-width: 2; stroke-linejoin: round; }\n"
-         << "@media (prefers-color-scheme: dark) {\n"
-         << "text { fill: #e8eaf0; }\n"
-         << ".paper { fill: #14171e; }\n"
-         << ".quiet, .mark, .level { fill: #a3aabc; }\n"
-         << ".grid { stroke: #363d4d; }\n"
-         << ".series0 { stroke: #7db8f5; fill: #7db8f5; }\n"
-         << ".series1 { stroke: #ffa257; fill: #ffa257; }\n"
-         << ".series2 { stroke: #4fd1a5; fill: #4fd1a5; }\n"
-         << ".series3 { stroke: #e3a4d2; fill: #e3a4d2; }\n"
-         << ".line { fill: none; }\n"
-         << "}\n</style>\n"
-         << R"(<rect class="paper" width="100%" height="100%"/>)" << "\n";
-  }
-
   void text(std::string_view style, double x, double y, std::string_view content) {
-    out_ << "<text class=\"" << style << R"(" x=")" << x << R"(" y=")" << y << "\">"
-         << escape_xml(content) << "</text>\n";
+    svg_text(out_, style, x, y, content);
   }
 
   void draw_legend() {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
 
 namespace tessera {
@@ -15,12 +15,6 @@ constexpr int64_t kShortestBar = 10;
 constexpr int64_t kLongestBar = 40;
 constexpr std::string_view kGap = "  ";
 constexpr Rgb kBarColor{0, 128, 210};  // Can be seen on white and on black.
-
-std::string fixed(double value, int decimals) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
-}
 
 std::string loss_number(double loss) {
   return std::abs(loss) < 1000 ? fixed(loss, 3) : concat(loss);

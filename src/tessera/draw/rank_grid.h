@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 #include "tessera/plan/group_spec.h"
 #include "tessera/topology/rank.h"
 

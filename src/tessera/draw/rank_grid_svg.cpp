@@ -3,6 +3,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/markup.h"
+#include "tessera/draw/internal/svg.h"
 #include "tessera/draw/rank_grid.h"
 
 namespace tessera {
@@ -22,6 +23,24 @@ constexpr int64_t kNodeGap = 6;
 constexpr int64_t kPanelGap = 36;
 constexpr int64_t kWidestPicture = 1400;
 constexpr int64_t kCharacter = 8;  // The width of a letter of 13 pixels, generously.
+
+constexpr const char* kStyle = R"(.subtitle { font-size: 13px; fill: #5a6072; }
+.label { font-size: 15px; font-weight: bold; }
+.caption { font-size: 13px; font-weight: normal; fill: #5a6072; }
+.node { font-size: 12px; fill: #5a6072; }
+.rank { font-size: 13px; text-anchor: middle; }
+.frame { fill: #f4f5f8; stroke: #9aa1b2; stroke-width: 1.5; }
+.cell { stroke: #ffffff; stroke-width: 1.5; }
+.quiet { opacity: 0.18; }
+.focus { stroke: #1f2430; stroke-width: 2.5; }
+)";
+constexpr const char* kDarkStyle = R"(.subtitle, .caption, .node { fill: #a3aabc; }
+.rank { fill: #1f2430; }
+.frame { fill: #1c2029; stroke: #626b80; }
+.cell { stroke: #14171e; }
+.quiet .rank { fill: #e8eaf0; }
+.focus { stroke: #e8eaf0; }
+)";
 
 class Drawing {
  public:
@@ -45,56 +64,26 @@ class Drawing {
     const int64_t rows = (count + in_a_row - 1) / in_a_row;
     const int64_t width = 2 * kMargin + in_a_row * (panel_width_ + kPanelGap) - kPanelGap;
     const int64_t height = kMargin + kHeader + rows * (panel_height_ + kPanelGap);
-    open(std::max<int64_t>(width, 720), height, title, subtitle);
+    open_svg(out_, {.width = std::max<int64_t>(width, 720),
+                    .height = height,
+                    .style = kStyle,
+                    .dark_style = kDarkStyle});
+    svg_text(out_, "title", kMargin, 42, title);
+    svg_text(out_, "subtitle", kMargin, 66, subtitle);
+    svg_text(out_, "subtitle", kMargin, 88,
+             "A cell is a rank, a frame is a node; ranks of one colour form a group.");
     for (int64_t i = 0; i < count; ++i) {
       draw_panel(grid_.panels[static_cast<size_t>(i)],
                  kMargin + i % in_a_row * (panel_width_ + kPanelGap),
                  kMargin + kHeader + i / in_a_row * (panel_height_ + kPanelGap));
     }
-    out_ << "</svg>\n";
+    out_ << kSvgEnd;
     return std::move(out_).str();
   }
 
  private:
   static int64_t width_of(std::string_view text) {
     return static_cast<int64_t>(text.size()) * kCharacter;
-  }
-
-  void open(int64_t width, int64_t height, std::string_view title, std::string_view subtitle) {
-    out_
-        << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")"
-        << height << R"(" viewBox="0 0 )" << width << " " << height << "\">\n"
-        << "<style>\n"
-        << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
-        << ".paper { fill: #ffffff; }\n"
-        << ".title { font-size: 20px; font-weight: bold; }\n"
-        << ".subtitle { font-size: 13px; fill: #5a6072; }\n"
-        << ".label { font-size: 15px; font-weight: bold; }\n"
-        << ".caption { font-size: 13px; font-weight: normal; fill: #5a6072; }\n"
-        << ".node { font-size: 12px; fill: #5a6072; }\n"
-        << ".rank { font-size: 13px; text-anchor: middle; }\n"
-        << ".frame { fill: #f4f5f8; stroke: #9aa1b2; stroke-width: 1.5; }\n"
-        << ".cell { stroke: #ffffff; stroke-width: 1.5; }\n"
-        << ".quiet { opacity: 0.18; }\n"
-        << ".focus { stroke: #1f2430; stroke-width: 2.5; }\n"
-        << "@media (prefers-color-scheme: dark) {\n"
-        << "text { fill: #e8eaf0; }\n"
-        << ".paper { fill: #14171e; }\n"
-        << ".subtitle, .caption, .node { fill: #a3aabc; }\n"
-        << ".rank { fill: #1f2430; }\n"
-        << ".frame { fill: #1c2029; stroke: #626b80; }\n"
-        << ".cell { stroke: #14171e; }\n"
-        << ".quiet .rank { fill: #e8eaf0; }\n"
-        << ".focus { stroke: #e8eaf0; }\n"
-        << "}\n</style>\n"
-        << R"(<rect class="paper" width="100%" height="100%"/>)" << "\n"
-        << R"(<text class="title" x=")" << kMargin << R"(" y="42">)" << escape_xml(title)
-        << "</text>\n"
-        << R"(<text class="subtitle" x=")" << kMargin << R"(" y="66">)" << escape_xml(subtitle)
-        << "</text>\n"
-        << R"(<text class="subtitle" x=")" << kMargin
-        << R"(" y="88">A cell is a rank, a frame is a node; ranks of one colour form a group.</text>)"
-        << "\n";
   }
 
   void draw_panel(const RankPanel& panel, int64_t x, int64_t y) {

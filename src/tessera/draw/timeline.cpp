@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/axis.h"
 
@@ -228,12 +228,6 @@ bool has_overlaps(std::span<const Timeline> timelines) {
       return block.action.type() == ActionType::kOverlap;
     });
   });
-}
-
-std::string percent(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
-  return text.data();
 }
 
 }  // namespace tessera

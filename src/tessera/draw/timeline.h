@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/schedule/simulate.h"
 
@@ -97,8 +97,5 @@ std::string_view action_words(ActionType type);
 /// Which of F, B, I and W occur, in this order.
 std::vector<ActionType> types_in(std::span<const Timeline> timelines);
 bool has_overlaps(std::span<const Timeline> timelines);
-
-/// "27.3 %".
-std::string percent(double share);
 
 }  // namespace tessera

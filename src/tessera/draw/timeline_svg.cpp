@@ -4,8 +4,10 @@
 #include <cmath>
 #include <sstream>
 
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
 #include "tessera/draw/internal/markup.h"
+#include "tessera/draw/internal/svg.h"
 
 namespace tessera {
 
@@ -31,9 +33,21 @@ constexpr double kLargestFont = 13;
 constexpr double kSmallestFont = 5;
 constexpr double kLetter = 0.62;  // Its width, of its size.
 
-double rounded(double pixels) {
-  return std::round(pixels * 100) / 100;
-}
+constexpr const char* kStyle = R"(.quiet { font-size: 13px; fill: #5a6072; }
+.name { font-size: 16px; font-weight: bold; }
+.rank { font-size: 13px; }
+.figure { font-size: 12px; fill: #5a6072; text-anchor: end; }
+.mark { font-size: 11px; fill: #5a6072; text-anchor: middle; }
+.idle { fill: #e6e9ef; }
+.line { stroke: #c4c9d6; stroke-width: 1; }
+.block { stroke: #ffffff; stroke-width: 1; }
+)";
+constexpr const char* kDarkStyle = R"(.quiet, .figure, .mark { fill: #a3aabc; }
+.idle { fill: #2f3646; }
+.line { stroke: #4a5366; }
+.block { stroke: #14171e; }
+.number, .half { fill: #1f2430; }
+)";
 
 class Drawing {
  public:
@@ -56,14 +70,19 @@ class Drawing {
     double height = kHeader + kLegend + kMargin;
     for (const Timeline& timeline : timelines_) height += height_of(timeline) + kTimelineGap;
     const double width = std::max(right() + kMargin, 760.0);
-    open(std::ceil(width), std::ceil(height), title, subtitle);
+    open_svg(out_, {.width = std::llround(std::ceil(width)),
+                    .height = std::llround(std::ceil(height)),
+                    .style = style(),
+                    .dark_style = kDarkStyle});
+    text("title", kMargin, 40, title);
+    text("quiet", kMargin, 62, subtitle);
     double y = kHeader;
     for (const Timeline& timeline : timelines_) {
       draw_timeline(timeline, y);
       y += height_of(timeline) + kTimelineGap;
     }
     draw_legend(y);
-    out_ << "</svg>\n";
+    out_ << kSvgEnd;
     return std::move(out_).str();
   }
 
@@ -105,41 +124,15 @@ class Drawing {
     font_ = std::clamp(fitting, kSmallestFont, kLargestFont);
   }
 
-  void open(double width, double height, std::string_view title, std::string_view subtitle) {
-    out_ << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")"
-         << height << R"(" viewBox="0 0 )" << width << " " << height << "\">\n"
-         << "<style>\n"
-         << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
-         << ".paper { fill: #ffffff; }\n"
-         << ".title { font-size: 20px; font-weight: bold; }\n"
-         << ".quiet { font-size: 13px; fill: #5a6072; }\n"
-         << ".name { font-size: 16px; font-weight: bold; }\n"
-         << ".rank { font-size: 13px; }\n"
-         << ".figure { font-size: 12px; fill: #5a6072; text-anchor: end; }\n"
-         << ".mark { font-size: 11px; fill: #5a6072; text-anchor: middle; }\n"
-         << ".idle { fill: #e6e9ef; }\n"
-         << ".line { stroke: #c4c9d6; stroke-width: 1; }\n"
-         << ".block { stroke: #ffffff; stroke-width: 1; }\n"
-         << ".number { font-size: " << rounded(font_) << "px; text-anchor: middle; }\n"
-         << ".half { font-size: " << rounded(std::min(font_, 10.5))
-         << "px; text-anchor: middle; }\n"
-         << "@media (prefers-color-scheme: dark) {\n"
-         << "text { fill: #e8eaf0; }\n"
-         << ".paper { fill: #14171e; }\n"
-         << ".quiet, .figure, .mark { fill: #a3aabc; }\n"
-         << ".idle { fill: #2f3646; }\n"
-         << ".line { stroke: #4a5366; }\n"
-         << ".block { stroke: #14171e; }\n"
-         << ".number, .half { fill: #1f2430; }\n"
-         << "}\n</style>\n"
-         << R"(<rect class="paper" width="100%" height="100%"/>)" << "\n";
-    text("title", kMargin, 40, title);
-    text("quiet", kMargin, 62, subtitle);
+  // The rules of the blocks' numbers depend on their size.
+  std::string style() const {
+    return concat(kStyle, ".number { font-size: ", rounded(font_), "px; text-anchor: middle; }\n",
+                  ".half { font-size: ", rounded(std::min(font_, 10.5)),
+                  "px; text-anchor: middle; }\n");
   }
 
   void text(std::string_view style, double x, double y, std::string_view content) {
-    out_ << "<text class=\"" << style << R"(" x=")" << rounded(x) << R"(" y=")" << rounded(y)
-         << "\">" << escape_xml(content) << "</text>\n";
+    svg_text(out_, style, x, y, content);
   }
 
   void draw_timeline(const Timeline& timeline, double y) {

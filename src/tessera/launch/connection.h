@@ -34,7 +34,6 @@ class Connection {
   void break_off(const std::string& why);
   /// Why nothing more will come; nothing while it works.
   const std::optional<std::string>& ended() const { return ended_; }
-  bool has_unsent() const { return !unsent_.empty(); }
   Clock::time_point since() const { return since_; }
   Clock::time_point deadline() const;
 

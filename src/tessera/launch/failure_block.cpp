@@ -8,7 +8,7 @@
 
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {

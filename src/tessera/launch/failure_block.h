@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 #include "tessera/launch/failure.h"
 
 namespace tessera TSR_API {

@@ -117,10 +117,10 @@ void LocalJob::look_at_end(Clock::time_point now) {
   over_ = true;
 }
 
-void LocalJob::stop(int signal, Clock::time_point now) {
+void LocalJob::stop(int signal, Clock::time_point now, std::chrono::milliseconds grace) {
   if (std::exchange(stopping_, true)) return;
   send(signal);
-  kill_at_ = now + options_.grace;
+  kill_at_ = now + grace;
   deadline_ = now;
 }
 

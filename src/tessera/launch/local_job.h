@@ -25,7 +25,8 @@ class LocalJob {
   void step(Clock::time_point now);
   Clock::time_point deadline() const { return deadline_; }
   /// Asks all ranks to end by this signal, and kills them after the grace. Once is enough.
-  void stop(int signal, Clock::time_point now);
+  void stop(int signal, Clock::time_point now) { stop(signal, now, options_.grace); }
+  void stop(int signal, Clock::time_point now, std::chrono::milliseconds grace);
   /// Sends a signal to the processes of the ranks that handle it; gives the ranks without one.
   RankGroup pass_on(int signal);
   /// Kills all ranks now.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <thread>
 
 #include "tests/testkit/temporary_folder.h"
@@ -27,6 +28,7 @@ class SilentRank {
     job_.step((time < 5s ? before_ : after_) + time);
     return job_.is_healthy();
   }
+  LocalJob& job() { return job_; }
   bool has_failed() {
     job_.step(Clock::now());
     return job_.failure().has_value();
@@ -54,6 +56,16 @@ TEST(LocalJob, ProgramsThatFailedBeforeAreNot) {
   SilentRank rank({"/bin/false"});
   while (!rank.has_failed()) std::this_thread::yield();
   EXPECT_FALSE(rank.is_healthy_after(6000ms));
+}
+
+TEST(LocalJob, IsGivenTheTimeThatItNeedsToStop) {
+  SilentRank rank({"/bin/sleep", "1000"});
+  const Clock::time_point now = Clock::now();
+  rank.job().stop(SIGCONT, now, 1h);  // Which ends nobody.
+  rank.job().step(now + 59min);
+  EXPECT_EQ(rank.job().deadline(), now + 1h);
+  rank.job().step(now + 1h);
+  while (rank.job().ends_but(GlobalRank{-1}).front().stopped != SIGKILL) rank.job().step(now + 1h);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {
@@ -31,7 +31,11 @@ void Node::handle(const Message& message, Clock::time_point now) {
     start(*order);
   } else if (const auto* stop = std::get_if<StopMessage>(&message)) {
     const bool by_user = stop->failure.kind == Failure::Kind::kInterrupted;
-    if (job_) job_->stop(by_user ? static_cast<int>(stop->failure.signal) : SIGTERM, now);
+    if (job_ && by_user) {
+      job_->stop(static_cast<int>(stop->failure.signal), now, interrupt_grace());
+    } else if (job_) {
+      job_->stop(SIGTERM, now);
+    }
     stop_ = *stop;
   } else if (const auto* end = std::get_if<EndMessage>(&message)) {
     if (job_) job_->stop(SIGTERM, now);
@@ -97,8 +101,8 @@ void Node::interrupt(int signal, Clock::time_point now) {
                          .host = host_name(),
                          .signal = signal};
   if (!is_idle()) screen_.say(concat(name, ": the ranks are asked to stop; once more kills them"));
-  if (job_) job_->stop(signal, now);
-  leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : options_.grace);
+  if (job_) job_->stop(signal, now, interrupt_grace());
+  leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : interrupt_grace());
   send_(FailedMessage{start_.round, *interrupted_});
 }
 

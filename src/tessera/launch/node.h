@@ -35,6 +35,9 @@ class Node {
   void start(const StartMessage& start);
   void tell();
   void show(const Failure& failure, const Verdict& verdict);
+  std::chrono::milliseconds interrupt_grace() const {
+    return options_.interrupt_grace.value_or(options_.grace);
+  }
   bool is_idle() const { return !job_ || job_->is_over(); }
   std::string attempt_folder() const;
 

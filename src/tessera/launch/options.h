@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/color.h"
 #include "tessera/base/export.h"
-#include "tessera/draw/color.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera TSR_API {
@@ -33,9 +33,11 @@ struct LaunchOptions {
   std::string log_dir = "";  // Empty: the screen.
   /// Whose output is the launcher's own, without prefix: it may draw on the terminal.
   std::optional<GlobalRank> foreground = {};
-  std::string master_addr = "";                       // Empty: node 0's address.
-  int64_t master_port = 0;                            // 0: a free one.
-  std::chrono::milliseconds grace{5000};              // From SIGTERM to SIGKILL.
+  std::string master_addr = "";           // Empty: node 0's address.
+  int64_t master_port = 0;                // 0: a free one.
+  std::chrono::milliseconds grace{5000};  // From SIGTERM to SIGKILL.
+  // The same after a signal to the launcher, for ranks that save what they have; grace unless set.
+  std::optional<std::chrono::milliseconds> interrupt_grace = std::nullopt;
   std::chrono::milliseconds monitor_interval{1000};   // The longest time between two looks.
   std::chrono::milliseconds meeting_timeout{300000};  // For all nodes to come.
   std::chrono::milliseconds rejoin_timeout{30000};    // For a lost node to come back.

@@ -7,8 +7,8 @@
 
 #include <cerrno>
 
+#include "tessera/base/address.h"
 #include "tessera/base/check.h"
-#include "tessera/launch/address.h"
 
 namespace tessera {
 namespace {

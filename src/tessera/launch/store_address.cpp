@@ -11,8 +11,8 @@
 #include <cstring>
 #include <thread>
 
+#include "tessera/base/address.h"
 #include "tessera/base/check.h"
-#include "tessera/launch/address.h"
 
 namespace tessera {
 namespace {

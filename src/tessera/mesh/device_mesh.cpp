@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tessera/base/check.h"
-#include "tessera/draw/rank_text.h"
 #include "tessera/mesh/internal/mesh_root.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 

@@ -96,7 +96,8 @@ RunFolder RunFolder::next_in(const std::string& parent) {
   for (int64_t number = 1;; ++number) {
     try {
       return {concat(parent, "/", number), FormerRun::kRefuse};
-    } catch (const ConfigError&) {  // It is somebody else's.
+    } catch (const ConfigError&) {
+      continue;  // It is somebody else's.
     }
   }
 }

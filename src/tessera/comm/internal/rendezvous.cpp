@@ -14,12 +14,12 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "tessera/base/address.h"
 #include "tessera/base/check.h"
 #include "tessera/base/descriptor.h"
 #include "tessera/base/random_name.h"
 #include "tessera/comm/internal/engine_error.h"
 #include "tessera/comm/internal/job_store.h"
-#include "tessera/launch/address.h"
 #include "tessera/launch/store_server.h"
 
 namespace tessera::comm::detail {

@@ -76,27 +76,33 @@ bool ParallelState::has_instances() const {
   return realized_ && plan().find(kPartialData) != nullptr;
 }
 
-Group ParallelState::get_model_parallel_group() const {
-  return need("MODEL_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_model_parallel_group(bool check_initialized) const {
-  return get("MODEL_PARALLEL_GROUP", check_initialized);
-}
+// The getters of a group that every argument leaves the same: one that must exist, and one that
+// may.
+#define TSR_GETTERS(function, name)                                            \
+  Group ParallelState::function() const {                                      \
+    return need(name);                                                         \
+  }                                                                            \
+  std::optional<Group> ParallelState::function(bool check_initialized) const { \
+    return get(name, check_initialized);                                       \
+  }
 
-Group ParallelState::get_tensor_model_parallel_group() const {
-  return need(kTensor);
-}
-std::optional<Group> ParallelState::get_tensor_model_parallel_group(bool check_initialized) const {
-  return get(kTensor, check_initialized);
-}
+TSR_GETTERS(get_model_parallel_group, "MODEL_PARALLEL_GROUP")
+TSR_GETTERS(get_tensor_model_parallel_group, kTensor)
+TSR_GETTERS(get_pipeline_model_parallel_group, "PIPELINE_MODEL_PARALLEL_GROUP")
+TSR_GETTERS(get_context_parallel_group, kContext)
+TSR_GETTERS(get_embedding_group, "EMBEDDING_GROUP")
+TSR_GETTERS(get_position_embedding_group, "POSITION_EMBEDDING_GROUP")
+TSR_GETTERS(get_tensor_and_context_parallel_group, kTensorAndContext)
+TSR_GETTERS(get_expert_model_parallel_group, "EXPERT_MODEL_PARALLEL_GROUP")
+TSR_GETTERS(get_expert_tensor_parallel_group, "EXPERT_TENSOR_PARALLEL_GROUP")
+TSR_GETTERS(get_expert_tensor_and_model_parallel_group, "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP")
+TSR_GETTERS(get_expert_tensor_model_pipeline_parallel_group,
+            "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP")
+TSR_GETTERS(get_intra_distributed_optimizer_instance_group,
+            "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP")
+TSR_GETTERS(get_inter_distributed_optimizer_instance_group, level(kExpertData, 1))
 
-Group ParallelState::get_pipeline_model_parallel_group() const {
-  return need("PIPELINE_MODEL_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_pipeline_model_parallel_group(
-    bool check_initialized) const {
-  return get("PIPELINE_MODEL_PARALLEL_GROUP", check_initialized);
-}
+#undef TSR_GETTERS
 
 Group ParallelState::get_data_parallel_group(bool with_context_parallel, bool partial_data_parallel,
                                              bool independent_all_gather) const {
@@ -116,13 +122,6 @@ Group ParallelState::get_data_parallel_group_gloo(bool with_context_parallel,
   if (!with_context_parallel) return need(gloo(kData));
   if (!partial_data_parallel) return need(gloo(kDataWithCp));
   return need(gloo(has_instances() ? kPartialData : kDataWithCp));
-}
-
-Group ParallelState::get_context_parallel_group() const {
-  return need(kContext);
-}
-std::optional<Group> ParallelState::get_context_parallel_group(bool check_initialized) const {
-  return get(kContext, check_initialized);
 }
 
 Ranks ParallelState::get_context_parallel_global_ranks() const {
@@ -158,20 +157,6 @@ Group ParallelState::get_hybrid_data_context_parallel_groups(
   return *chunk;
 }
 
-Group ParallelState::get_embedding_group() const {
-  return need("EMBEDDING_GROUP");
-}
-std::optional<Group> ParallelState::get_embedding_group(bool check_initialized) const {
-  return get("EMBEDDING_GROUP", check_initialized);
-}
-
-Group ParallelState::get_position_embedding_group() const {
-  return need("POSITION_EMBEDDING_GROUP");
-}
-std::optional<Group> ParallelState::get_position_embedding_group(bool check_initialized) const {
-  return get("POSITION_EMBEDDING_GROUP", check_initialized);
-}
-
 Group ParallelState::get_amax_reduction_group(bool with_context_parallel,
                                               bool tp_only_amax_red) const {
   if (!tp_only_amax_red) return *get_tensor_and_data_parallel_group(true, with_context_parallel);
@@ -186,44 +171,6 @@ std::optional<Group> ParallelState::get_tensor_and_data_parallel_group(
   return get(with_context_parallel ? "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP"
                                    : "TENSOR_AND_DATA_PARALLEL_GROUP",
              check_initialized);
-}
-
-Group ParallelState::get_tensor_and_context_parallel_group() const {
-  return need(kTensorAndContext);
-}
-std::optional<Group> ParallelState::get_tensor_and_context_parallel_group(
-    bool check_initialized) const {
-  return get(kTensorAndContext, check_initialized);
-}
-
-Group ParallelState::get_expert_model_parallel_group() const {
-  return need("EXPERT_MODEL_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_expert_model_parallel_group(bool check_initialized) const {
-  return get("EXPERT_MODEL_PARALLEL_GROUP", check_initialized);
-}
-
-Group ParallelState::get_expert_tensor_parallel_group() const {
-  return need("EXPERT_TENSOR_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_expert_tensor_parallel_group(bool check_initialized) const {
-  return get("EXPERT_TENSOR_PARALLEL_GROUP", check_initialized);
-}
-
-Group ParallelState::get_expert_tensor_and_model_parallel_group() const {
-  return need("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_expert_tensor_and_model_parallel_group(
-    bool check_initialized) const {
-  return get("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", check_initialized);
-}
-
-Group ParallelState::get_expert_tensor_model_pipeline_parallel_group() const {
-  return need("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP");
-}
-std::optional<Group> ParallelState::get_expert_tensor_model_pipeline_parallel_group(
-    bool check_initialized) const {
-  return get("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", check_initialized);
 }
 
 Group ParallelState::get_expert_data_parallel_group() const {
@@ -243,22 +190,6 @@ Group ParallelState::get_data_modulo_expert_parallel_group(
 Group ParallelState::get_expert_data_parallel_group_gloo(bool partial_expert_data_parallel) const {
   const bool part = partial_expert_data_parallel && has_instances();
   return need(part ? level(gloo(kExpertData), 0) : gloo(kExpertData));
-}
-
-Group ParallelState::get_intra_distributed_optimizer_instance_group() const {
-  return need("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP");
-}
-std::optional<Group> ParallelState::get_intra_distributed_optimizer_instance_group(
-    bool check_initialized) const {
-  return get("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", check_initialized);
-}
-
-Group ParallelState::get_inter_distributed_optimizer_instance_group() const {
-  return need(level(kExpertData, 1));
-}
-std::optional<Group> ParallelState::get_inter_distributed_optimizer_instance_group(
-    bool check_initialized) const {
-  return get(level(kExpertData, 1), check_initialized);
 }
 
 }  // namespace tessera::megatron

@@ -24,303 +24,111 @@ ParallelState& parallel_state() {
   return world == nullptr ? pending() : world->attached<Attached>().state;
 }
 
-void initialize_model_parallel(const MegatronConfig& config) {
-  parallel_state().initialize_model_parallel(config);
-}
+// A function calls the member of its name. These macros write one from the types of its parameters,
+// the last one both forms of a getter.
+#define TSR_CALL0(name)                              \
+  auto name() -> decltype(parallel_state().name()) { \
+    return parallel_state().name();                  \
+  }
+#define TSR_CALL1(name, A)                               \
+  auto name(A a) -> decltype(parallel_state().name(a)) { \
+    return parallel_state().name(a);                     \
+  }
+#define TSR_CALL2(name, A, B)                                    \
+  auto name(A a, B b) -> decltype(parallel_state().name(a, b)) { \
+    return parallel_state().name(a, b);                          \
+  }
+#define TSR_CALL3(name, A, B, C)                                         \
+  auto name(A a, B b, C c) -> decltype(parallel_state().name(a, b, c)) { \
+    return parallel_state().name(a, b, c);                               \
+  }
+#define TSR_GETTERS(name) \
+  TSR_CALL0(name)         \
+  TSR_CALL1(name, bool)
 
-void destroy_model_parallel() {
-  parallel_state().destroy_model_parallel();
-}
-
-bool is_initialized() {
-  return parallel_state().is_initialized();
-}
-bool is_unitialized() {
-  return parallel_state().is_unitialized();
-}
-bool model_parallel_is_initialized() {
-  return parallel_state().model_parallel_is_initialized();
-}
-
-Group get_model_parallel_group() {
-  return parallel_state().get_model_parallel_group();
-}
-std::optional<Group> get_model_parallel_group(bool check_initialized) {
-  return parallel_state().get_model_parallel_group(check_initialized);
-}
-Group get_tensor_model_parallel_group() {
-  return parallel_state().get_tensor_model_parallel_group();
-}
-std::optional<Group> get_tensor_model_parallel_group(bool check_initialized) {
-  return parallel_state().get_tensor_model_parallel_group(check_initialized);
-}
-Group get_pipeline_model_parallel_group() {
-  return parallel_state().get_pipeline_model_parallel_group();
-}
-std::optional<Group> get_pipeline_model_parallel_group(bool check_initialized) {
-  return parallel_state().get_pipeline_model_parallel_group(check_initialized);
-}
-
-Group get_data_parallel_group(bool with_context_parallel, bool partial_data_parallel,
-                              bool independent_all_gather) {
-  return parallel_state().get_data_parallel_group(with_context_parallel, partial_data_parallel,
-                                                  independent_all_gather);
-}
-bool has_separate_all_gather_group() {
-  return parallel_state().has_separate_all_gather_group();
-}
-Group get_data_parallel_group_gloo(bool with_context_parallel, bool partial_data_parallel) {
-  return parallel_state().get_data_parallel_group_gloo(with_context_parallel,
-                                                       partial_data_parallel);
-}
-
-Group get_context_parallel_group() {
-  return parallel_state().get_context_parallel_group();
-}
-std::optional<Group> get_context_parallel_group(bool check_initialized) {
-  return parallel_state().get_context_parallel_group(check_initialized);
-}
-Ranks get_context_parallel_global_ranks() {
-  return parallel_state().get_context_parallel_global_ranks();
-}
-std::optional<Ranks> get_context_parallel_global_ranks(bool check_initialized) {
-  return parallel_state().get_context_parallel_global_ranks(check_initialized);
-}
-
-std::vector<Group> get_hierarchical_context_parallel_groups() {
-  return parallel_state().get_hierarchical_context_parallel_groups();
-}
-std::optional<std::vector<Group>> get_hierarchical_context_parallel_groups(bool check_initialized) {
-  return parallel_state().get_hierarchical_context_parallel_groups(check_initialized);
-}
-
-Group get_hybrid_data_context_parallel_groups(bool check_initialized,
-                                              std::optional<int64_t> group_size) {
-  return parallel_state().get_hybrid_data_context_parallel_groups(check_initialized, group_size);
-}
-
-Group get_embedding_group() {
-  return parallel_state().get_embedding_group();
-}
-std::optional<Group> get_embedding_group(bool check_initialized) {
-  return parallel_state().get_embedding_group(check_initialized);
-}
-Group get_position_embedding_group() {
-  return parallel_state().get_position_embedding_group();
-}
-std::optional<Group> get_position_embedding_group(bool check_initialized) {
-  return parallel_state().get_position_embedding_group(check_initialized);
-}
-Group get_amax_reduction_group(bool with_context_parallel, bool tp_only_amax_red) {
-  return parallel_state().get_amax_reduction_group(with_context_parallel, tp_only_amax_red);
-}
-Group get_tensor_and_data_parallel_group() {
-  return parallel_state().get_tensor_and_data_parallel_group();
-}
-std::optional<Group> get_tensor_and_data_parallel_group(bool check_initialized,
-                                                        bool with_context_parallel) {
-  return parallel_state().get_tensor_and_data_parallel_group(check_initialized,
-                                                             with_context_parallel);
-}
-Group get_tensor_and_context_parallel_group() {
-  return parallel_state().get_tensor_and_context_parallel_group();
-}
-std::optional<Group> get_tensor_and_context_parallel_group(bool check_initialized) {
-  return parallel_state().get_tensor_and_context_parallel_group(check_initialized);
-}
-
-Group get_expert_model_parallel_group() {
-  return parallel_state().get_expert_model_parallel_group();
-}
-std::optional<Group> get_expert_model_parallel_group(bool check_initialized) {
-  return parallel_state().get_expert_model_parallel_group(check_initialized);
-}
-Group get_expert_tensor_parallel_group() {
-  return parallel_state().get_expert_tensor_parallel_group();
-}
-std::optional<Group> get_expert_tensor_parallel_group(bool check_initialized) {
-  return parallel_state().get_expert_tensor_parallel_group(check_initialized);
-}
-Group get_expert_tensor_and_model_parallel_group() {
-  return parallel_state().get_expert_tensor_and_model_parallel_group();
-}
-std::optional<Group> get_expert_tensor_and_model_parallel_group(bool check_initialized) {
-  return parallel_state().get_expert_tensor_and_model_parallel_group(check_initialized);
-}
-Group get_expert_tensor_model_pipeline_parallel_group() {
-  return parallel_state().get_expert_tensor_model_pipeline_parallel_group();
-}
-std::optional<Group> get_expert_tensor_model_pipeline_parallel_group(bool check_initialized) {
-  return parallel_state().get_expert_tensor_model_pipeline_parallel_group(check_initialized);
-}
-Group get_expert_data_parallel_group() {
-  return parallel_state().get_expert_data_parallel_group();
-}
-std::optional<Group> get_expert_data_parallel_group(bool check_initialized,
-                                                    bool partial_expert_data_parallel) {
-  return parallel_state().get_expert_data_parallel_group(check_initialized,
-                                                         partial_expert_data_parallel);
-}
-Group get_data_modulo_expert_parallel_group(bool partial_expert_data_parallel) {
-  return parallel_state().get_data_modulo_expert_parallel_group(partial_expert_data_parallel);
-}
-Group get_expert_data_parallel_group_gloo(bool partial_expert_data_parallel) {
-  return parallel_state().get_expert_data_parallel_group_gloo(partial_expert_data_parallel);
-}
-
-Group get_intra_distributed_optimizer_instance_group() {
-  return parallel_state().get_intra_distributed_optimizer_instance_group();
-}
-std::optional<Group> get_intra_distributed_optimizer_instance_group(bool check_initialized) {
-  return parallel_state().get_intra_distributed_optimizer_instance_group(check_initialized);
-}
-Group get_inter_distributed_optimizer_instance_group() {
-  return parallel_state().get_inter_distributed_optimizer_instance_group();
-}
-std::optional<Group> get_inter_distributed_optimizer_instance_group(bool check_initialized) {
-  return parallel_state().get_inter_distributed_optimizer_instance_group(check_initialized);
-}
-
-void set_tensor_model_parallel_world_size(std::optional<int64_t> world_size) {
-  parallel_state().set_tensor_model_parallel_world_size(world_size);
-}
-void set_tensor_model_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_tensor_model_parallel_rank(rank);
-}
-void set_pipeline_model_parallel_world_size(std::optional<int64_t> world_size) {
-  parallel_state().set_pipeline_model_parallel_world_size(world_size);
-}
-void set_pipeline_model_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_pipeline_model_parallel_rank(rank);
-}
-void set_data_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_data_parallel_rank(rank);
-}
-void set_expert_model_parallel_world_size(std::optional<int64_t> world_size) {
-  parallel_state().set_expert_model_parallel_world_size(world_size);
-}
-void set_expert_model_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_expert_model_parallel_rank(rank);
-}
-void set_expert_tensor_parallel_world_size(std::optional<int64_t> world_size) {
-  parallel_state().set_expert_tensor_parallel_world_size(world_size);
-}
-void set_expert_tensor_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_expert_tensor_parallel_rank(rank);
-}
-void set_virtual_pipeline_model_parallel_world_size(std::optional<int64_t> world_size) {
-  parallel_state().set_virtual_pipeline_model_parallel_world_size(world_size);
-}
-void set_virtual_pipeline_model_parallel_rank(std::optional<int64_t> rank) {
-  parallel_state().set_virtual_pipeline_model_parallel_rank(rank);
-}
-
-int64_t get_tensor_model_parallel_world_size() {
-  return parallel_state().get_tensor_model_parallel_world_size();
-}
-int64_t get_tensor_model_parallel_rank() {
-  return parallel_state().get_tensor_model_parallel_rank();
-}
-int64_t get_pipeline_model_parallel_world_size() {
-  return parallel_state().get_pipeline_model_parallel_world_size();
-}
-int64_t get_pipeline_model_parallel_rank() {
-  return parallel_state().get_pipeline_model_parallel_rank();
-}
-int64_t get_data_parallel_world_size(bool with_context_parallel, bool partial_data_parallel) {
-  return parallel_state().get_data_parallel_world_size(with_context_parallel,
-                                                       partial_data_parallel);
-}
-int64_t get_data_parallel_rank(bool with_context_parallel, bool partial_data_parallel) {
-  return parallel_state().get_data_parallel_rank(with_context_parallel, partial_data_parallel);
-}
-int64_t get_context_parallel_world_size() {
-  return parallel_state().get_context_parallel_world_size();
-}
-int64_t get_context_parallel_rank() {
-  return parallel_state().get_context_parallel_rank();
-}
-int64_t get_tensor_and_context_parallel_world_size() {
-  return parallel_state().get_tensor_and_context_parallel_world_size();
-}
-int64_t get_tensor_and_context_parallel_rank() {
-  return parallel_state().get_tensor_and_context_parallel_rank();
-}
-int64_t get_expert_model_parallel_world_size() {
-  return parallel_state().get_expert_model_parallel_world_size();
-}
-int64_t get_expert_model_parallel_rank() {
-  return parallel_state().get_expert_model_parallel_rank();
-}
-
-std::optional<int64_t> get_expert_tensor_parallel_world_size() {
-  return parallel_state().get_expert_tensor_parallel_world_size();
-}
-std::optional<int64_t> get_expert_tensor_parallel_rank() {
-  return parallel_state().get_expert_tensor_parallel_rank();
-}
-
-int64_t get_expert_tensor_and_model_parallel_world_size() {
-  return parallel_state().get_expert_tensor_and_model_parallel_world_size();
-}
-int64_t get_expert_tensor_and_model_parallel_rank() {
-  return parallel_state().get_expert_tensor_and_model_parallel_rank();
-}
-int64_t get_expert_data_parallel_world_size(bool partial_expert_data_parallel) {
-  return parallel_state().get_expert_data_parallel_world_size(partial_expert_data_parallel);
-}
-int64_t get_expert_data_parallel_rank(bool partial_expert_data_parallel) {
-  return parallel_state().get_expert_data_parallel_rank(partial_expert_data_parallel);
-}
-
-std::optional<int64_t> get_virtual_pipeline_model_parallel_world_size() {
-  return parallel_state().get_virtual_pipeline_model_parallel_world_size();
-}
-std::optional<int64_t> get_virtual_pipeline_model_parallel_rank() {
-  return parallel_state().get_virtual_pipeline_model_parallel_rank();
-}
-
-bool is_pipeline_first_stage(bool ignore_virtual, std::optional<int64_t> vp_stage) {
-  return parallel_state().is_pipeline_first_stage(ignore_virtual, vp_stage);
-}
-bool is_pipeline_last_stage(bool ignore_virtual, std::optional<int64_t> vp_stage) {
-  return parallel_state().is_pipeline_last_stage(ignore_virtual, vp_stage);
-}
-bool is_rank_in_embedding_group(bool ignore_virtual, std::optional<int64_t> vp_stage) {
-  return parallel_state().is_rank_in_embedding_group(ignore_virtual, vp_stage);
-}
-bool is_rank_in_position_embedding_group() {
-  return parallel_state().is_rank_in_position_embedding_group();
-}
-
-int64_t get_tensor_model_parallel_src_rank() {
-  return parallel_state().get_tensor_model_parallel_src_rank();
-}
-int64_t get_model_parallel_src_rank() {
-  return parallel_state().get_model_parallel_src_rank();
-}
-int64_t get_data_parallel_src_rank(bool with_context_parallel) {
-  return parallel_state().get_data_parallel_src_rank(with_context_parallel);
-}
-int64_t get_expert_model_parallel_src_rank() {
-  return parallel_state().get_expert_model_parallel_src_rank();
-}
-int64_t get_pipeline_model_parallel_first_rank() {
-  return parallel_state().get_pipeline_model_parallel_first_rank();
-}
-int64_t get_pipeline_model_parallel_last_rank() {
-  return parallel_state().get_pipeline_model_parallel_last_rank();
-}
-int64_t get_pipeline_model_parallel_next_rank() {
-  return parallel_state().get_pipeline_model_parallel_next_rank();
-}
-int64_t get_pipeline_model_parallel_prev_rank() {
-  return parallel_state().get_pipeline_model_parallel_prev_rank();
-}
-
-std::string get_all_ranks() {
-  return parallel_state().get_all_ranks();
-}
+TSR_CALL1(initialize_model_parallel, const MegatronConfig&)
+TSR_CALL0(destroy_model_parallel)
+TSR_CALL0(is_initialized)
+TSR_CALL0(is_unitialized)
+TSR_CALL0(model_parallel_is_initialized)
+TSR_GETTERS(get_model_parallel_group)
+TSR_GETTERS(get_tensor_model_parallel_group)
+TSR_GETTERS(get_pipeline_model_parallel_group)
+TSR_CALL3(get_data_parallel_group, bool, bool, bool)
+TSR_CALL0(has_separate_all_gather_group)
+TSR_CALL2(get_data_parallel_group_gloo, bool, bool)
+TSR_GETTERS(get_context_parallel_group)
+TSR_GETTERS(get_context_parallel_global_ranks)
+TSR_GETTERS(get_hierarchical_context_parallel_groups)
+TSR_CALL2(get_hybrid_data_context_parallel_groups, bool, std::optional<int64_t>)
+TSR_GETTERS(get_embedding_group)
+TSR_GETTERS(get_position_embedding_group)
+TSR_CALL2(get_amax_reduction_group, bool, bool)
+TSR_CALL0(get_tensor_and_data_parallel_group)
+TSR_CALL2(get_tensor_and_data_parallel_group, bool, bool)
+TSR_GETTERS(get_tensor_and_context_parallel_group)
+TSR_GETTERS(get_expert_model_parallel_group)
+TSR_GETTERS(get_expert_tensor_parallel_group)
+TSR_GETTERS(get_expert_tensor_and_model_parallel_group)
+TSR_GETTERS(get_expert_tensor_model_pipeline_parallel_group)
+TSR_CALL0(get_expert_data_parallel_group)
+TSR_CALL2(get_expert_data_parallel_group, bool, bool)
+TSR_CALL1(get_data_modulo_expert_parallel_group, bool)
+TSR_CALL1(get_expert_data_parallel_group_gloo, bool)
+TSR_GETTERS(get_intra_distributed_optimizer_instance_group)
+TSR_GETTERS(get_inter_distributed_optimizer_instance_group)
+TSR_CALL1(set_tensor_model_parallel_world_size, std::optional<int64_t>)
+TSR_CALL1(set_tensor_model_parallel_rank, std::optional<int64_t>)
+TSR_CALL1(set_pipeline_model_parallel_world_size, std::optional<int64_t>)
+TSR_CALL1(set_pipeline_model_parallel_rank, std::optional<int64_t>)
+TSR_CALL1(set_data_parallel_rank, std::optional<int64_t>)
+TSR_CALL1(set_expert_model_parallel_world_size, std::optional<int64_t>)
+TSR_CALL1(set_expert_model_parallel_rank, std::optional<int64_t>)
+TSR_CALL1(set_expert_tensor_parallel_world_size, std::optional<int64_t>)
+TSR_CALL1(set_expert_tensor_parallel_rank, std::optional<int64_t>)
+TSR_CALL1(set_virtual_pipeline_model_parallel_world_size, std::optional<int64_t>)
+TSR_CALL1(set_virtual_pipeline_model_parallel_rank, std::optional<int64_t>)
+TSR_CALL0(get_tensor_model_parallel_world_size)
+TSR_CALL0(get_tensor_model_parallel_rank)
+TSR_CALL0(get_pipeline_model_parallel_world_size)
+TSR_CALL0(get_pipeline_model_parallel_rank)
+TSR_CALL2(get_data_parallel_world_size, bool, bool)
+TSR_CALL2(get_data_parallel_rank, bool, bool)
+TSR_CALL0(get_context_parallel_world_size)
+TSR_CALL0(get_context_parallel_rank)
+TSR_CALL0(get_tensor_and_context_parallel_world_size)
+TSR_CALL0(get_tensor_and_context_parallel_rank)
+TSR_CALL0(get_expert_model_parallel_world_size)
+TSR_CALL0(get_expert_model_parallel_rank)
+TSR_CALL0(get_expert_tensor_parallel_world_size)
+TSR_CALL0(get_expert_tensor_parallel_rank)
+TSR_CALL0(get_expert_tensor_and_model_parallel_world_size)
+TSR_CALL0(get_expert_tensor_and_model_parallel_rank)
+TSR_CALL1(get_expert_data_parallel_world_size, bool)
+TSR_CALL1(get_expert_data_parallel_rank, bool)
+TSR_CALL0(get_virtual_pipeline_model_parallel_world_size)
+TSR_CALL0(get_virtual_pipeline_model_parallel_rank)
+TSR_CALL2(is_pipeline_first_stage, bool, std::optional<int64_t>)
+TSR_CALL2(is_pipeline_last_stage, bool, std::optional<int64_t>)
+TSR_CALL2(is_rank_in_embedding_group, bool, std::optional<int64_t>)
+TSR_CALL0(is_rank_in_position_embedding_group)
+TSR_CALL0(get_tensor_model_parallel_src_rank)
+TSR_CALL0(get_model_parallel_src_rank)
+TSR_CALL1(get_data_parallel_src_rank, bool)
+TSR_CALL0(get_expert_model_parallel_src_rank)
+TSR_CALL0(get_pipeline_model_parallel_first_rank)
+TSR_CALL0(get_pipeline_model_parallel_last_rank)
+TSR_CALL0(get_pipeline_model_parallel_next_rank)
+TSR_CALL0(get_pipeline_model_parallel_prev_rank)
+TSR_CALL0(get_all_ranks)
+TSR_CALL3(create_hybrid_dp_cp_groups, int64_t, const Ranks&, const NcclOptions&)
+TSR_CALL2(update_pg_timeout, std::chrono::milliseconds, const std::optional<Group>&)
+TSR_CALL0(_set_global_memory_buffer)
+TSR_CALL0(get_global_memory_buffer)
+TSR_CALL0(destroy_global_memory_buffer)
+TSR_CALL0(_set_global_symmetric_memory_buffer)
+TSR_CALL0(get_global_symmetric_memory_buffer)
+TSR_CALL0(destroy_global_symmetric_memory_buffer)
 
 Group create_group(const Ranks& ranks, std::optional<std::chrono::milliseconds> timeout,
                    const std::optional<std::string>& backend,
@@ -341,32 +149,10 @@ HierarchicalGroups create_hierarchical_groups(int64_t rank, const Ranks& ranks,
                                                      timeout, group_desc);
 }
 
-std::map<int64_t, Group> create_hybrid_dp_cp_groups(int64_t rank, const Ranks& ranks,
-                                                    const NcclOptions& pg_options) {
-  return parallel_state().create_hybrid_dp_cp_groups(rank, ranks, pg_options);
-}
-
-void update_pg_timeout(std::chrono::milliseconds timeout, const std::optional<Group>& pg) {
-  parallel_state().update_pg_timeout(timeout, pg);
-}
-
-void _set_global_memory_buffer() {
-  parallel_state()._set_global_memory_buffer();
-}
-GlobalMemoryBuffer& get_global_memory_buffer() {
-  return parallel_state().get_global_memory_buffer();
-}
-void destroy_global_memory_buffer() {
-  parallel_state().destroy_global_memory_buffer();
-}
-void _set_global_symmetric_memory_buffer() {
-  parallel_state()._set_global_symmetric_memory_buffer();
-}
-GlobalSymmetricMemoryBuffer& get_global_symmetric_memory_buffer() {
-  return parallel_state().get_global_symmetric_memory_buffer();
-}
-void destroy_global_symmetric_memory_buffer() {
-  parallel_state().destroy_global_symmetric_memory_buffer();
-}
+#undef TSR_CALL0
+#undef TSR_CALL1
+#undef TSR_CALL2
+#undef TSR_CALL3
+#undef TSR_GETTERS
 
 }  // namespace tessera::megatron

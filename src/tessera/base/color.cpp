@@ -1,4 +1,4 @@
-#include "tessera/draw/color.h"
+#include "tessera/base/color.h"
 
 #include <algorithm>
 #include <array>

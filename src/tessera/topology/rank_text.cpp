@@ -1,4 +1,4 @@
-#include "tessera/draw/rank_text.h"
+#include "tessera/topology/rank_text.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "tessera/launch/address.h"
+#include "tessera/base/address.h"
 
 #include "tessera/base/check.h"
 
