@@ -176,20 +176,18 @@ TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
         {.flags = {given("parallel.dp", "2"), given(std::string("parallel.") + name, "2")}});
     EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
   }
-  const TrainConfig sharded = resolve({.flags = {given("parallel.dp_type", "fsdp")}});
-  EXPECT_THROW(check_supported(sharded), ConfigError);
 }
 
 TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(refusal({.flags = {given("parallel.ep", "2")}}),
             "ep 2 × etp 1 = 2 does not divide dp·cp·tp = 1; choose divisors of 1");
   EXPECT_EQ(refusal({.flags = {given("parallel.dp_replicate", "2")}}),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+            "dp-replicate is 2, which is for dp-type hsdp and zero1, and it is ddp; leave one out");
 }
 
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name : {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.etp",
-                                 "parallel.dp_type", "parallel.dp_replicate", "run.resume"}) {
+  for (const char* const name :
+       {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {
     EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
         << name;
   }

@@ -50,8 +50,6 @@ constexpr std::array kNotYet{
     NotYet{"cp", if_above_one<&ParallelSection::cp>},
     NotYet{"ep", if_above_one<&ParallelSection::ep>},
     NotYet{"etp", if_above_one<&ParallelSection::etp>},
-    NotYet{"dp_replicate", if_above_one<&ParallelSection::dp_replicate>},
-    NotYet{"dp_type", [](const ParallelSection& p) { return p.dp_type == "ddp" ? "" : p.dp_type; }},
 };
 
 void check_pipeline(const TrainConfig& config) {

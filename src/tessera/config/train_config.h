@@ -84,6 +84,8 @@ struct ParallelSection {
   int64_t etp = 1;
   std::string dp_type = "ddp";
   int64_t dp_replicate = 1;
+  std::string reshard = "all_but_last";
+  std::string recompute = "none";
   std::string schedule = "1f1b";
   int64_t microbatches = 1;
 

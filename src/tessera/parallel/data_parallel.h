@@ -17,6 +17,8 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
   virtual ~DataParallel();
 
+  /// **Collective.** Called once, when the stage's parameters have their values.
+  virtual void start() {}
   /// Called before the first action of a training step.
   virtual void begin_step() = 0;
   virtual void unshard() {}

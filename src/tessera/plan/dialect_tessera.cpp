@@ -12,8 +12,8 @@ namespace {
 std::vector<DialectFlag> flags() {
   return {
       {"--dp", "", "dp", "N", "data-parallel degree (the rest)"},
-      {"--dp-type", "", "dp-type", "TYPE", "ddp, fsdp or hsdp (ddp)"},
-      {"--dp-replicate", "", "replicas", "N", "replicas of the model, of hsdp (1)"},
+      {"--dp-type", "", "dp-type", "TYPE", "ddp, fsdp, hsdp or zero1 (ddp)"},
+      {"--dp-replicate", "", "replicas", "N", "replicas of the shards, of hsdp and zero1 (1)"},
       {"--tp", "", "tp", "N", "tensor-parallel degree (1)"},
       {"--cp", "", "cp", "N", "context-parallel degree (1)"},
       {"--pp", "", "pp", "N", "pipeline-parallel degree (1)"},

@@ -105,7 +105,7 @@ TEST(Dialect, TesseraRefusesWhatTheTrainerRefuses) {
       "the product of pp 1, dp 4, cp 1 and tp 4 is 16, but there are 8 ranks; change a degree "
       "or the number of ranks");
   EXPECT_EQ(refusal_of("tessera", {{"--dp-replicate", "2"}}),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+            "dp-replicate is 2, which is for dp-type hsdp and zero1, and it is ddp; leave one out");
   EXPECT_EQ(refusal_of("tessera", {{"--dp", "0"}}), "dp is 0; a degree is at least 1");
   EXPECT_EQ(
       refusal_of("tessera", {{"--tp", "3"}}),

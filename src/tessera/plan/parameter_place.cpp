@@ -56,8 +56,8 @@ bool is_first_copy(const Plan& plan, GlobalRank rank, const AxisNames& cut_over)
 
 }  // namespace
 
-std::vector<ParameterPlace> place_unit(const Plan& plan, GlobalRank rank,
-                                       std::span<const ParameterShape> parameters) {
+std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
+                                         std::span<const ParameterShape> parameters) {
   std::vector<ParameterPlace> places;
   const Seat tp = seat_of(plan, rank, "tp");
   for (const ParameterShape& parameter : parameters) {

@@ -28,16 +28,18 @@ struct ParameterPlace {
   std::string grad_group = "grad";  // The plan's group over which its gradient is summed.
   /// Of the ranks of a norm group that hold these elements, one counts them: in norms and files.
   bool counts = true;
+  /// Parameters of a unit with the same text are sharded as one flat buffer.
+  std::string buffer = "";
 
   friend bool operator==(const ParameterPlace&, const ParameterPlace&) = default;
 };
 
-/// The places of one unit's parameters on a rank of train_plan().
+/// The places of parameters on a rank of train_plan(): those of one unit that share a flat buffer.
 ///
 /// Tensor parallelism cuts first, along each parameter's own dimension. If the plan shards, what
-/// is left of all parameters is one flat buffer per unit, of which each rank of dp_shard_cp holds
-/// one piece by the rule of chunk().
-std::vector<ParameterPlace> place_unit(const Plan& plan, GlobalRank rank,
+/// is left of all parameters is one flat buffer, of which each rank of dp_shard_cp holds one piece
+/// by the rule of chunk().
+std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
                                        std::span<const ParameterShape> parameters);
 
 }  // namespace tessera

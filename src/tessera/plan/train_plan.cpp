@@ -87,7 +87,7 @@ std::string to_string(const ParallelDims& dims) {
 }
 
 std::vector<std::string> data_parallel_types() {
-  return {"ddp", "fsdp", "hsdp"};
+  return {"ddp", "fsdp", "hsdp", "zero1"};
 }
 
 void set_data_parallel(ParallelDims& dims, const DataParallelWords& words) {
@@ -96,8 +96,8 @@ void set_data_parallel(ParallelDims& dims, const DataParallelWords& words) {
   TSR_CHECK(std::ranges::find(types, type) != types.end(), "dp-type is '", type, "'; choose ",
             join(types, ", "), did_you_mean(type, types));
   TSR_CHECK(dp >= 1, "dp is ", dp, "; a degree is at least 1");
-  TSR_CHECK(type == "hsdp" || replicas == 1, "dp-replicate is ", replicas,
-            ", which is for dp-type hsdp, and it is ", type, "; leave one out");
+  TSR_CHECK(type == "hsdp" || type == "zero1" || replicas == 1, "dp-replicate is ", replicas,
+            ", which is for dp-type hsdp and zero1, and it is ", type, "; leave one out");
   TSR_CHECK(replicas >= 1 && dp % replicas == 0, "dp-replicate is ", replicas,
             ", which does not divide dp = ", dp, "; choose a divisor");
   dims.dp_replicate = type == "ddp" ? dp : replicas;

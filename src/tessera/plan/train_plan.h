@@ -36,7 +36,7 @@ inline std::ostream& operator<<(std::ostream& out, const ParallelDims& dims) {
 struct DataParallelWords {
   int64_t dp = 1;
   std::string type = "ddp";  // See data_parallel_types().
-  int64_t dp_replicate = 1;  // The copies of hsdp.
+  int64_t dp_replicate = 1;   // The copies of hsdp, the optimizer instances of zero1.
 };
 std::vector<std::string> data_parallel_types();
 /// Sets dp_replicate and dp_shard. ConfigError if the words do not fit together.

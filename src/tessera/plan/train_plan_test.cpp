@@ -85,9 +85,9 @@ TEST(DataParallelWords, SetBothDegrees) {
 TEST(DataParallelWords, ThatDoNotFitAreRefused) {
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 0}); }), "dp is 0; a degree is at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "fspd"}); }),
-            "dp-type is 'fspd'; choose ddp, fsdp, hsdp; did you mean 'fsdp'?");
+            "dp-type is 'fspd'; choose ddp, fsdp, hsdp, zero1; did you mean 'fsdp'?");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .dp_replicate = 2}); }),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+            "dp-replicate is 2, which is for dp-type hsdp and zero1, and it is ddp; leave one out");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 3}); }),
             "dp-replicate is 3, which does not divide dp = 4; choose a divisor");
 }

@@ -7,7 +7,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/tensor/internal/check_alike.h"
 #include "tessera/tensor/internal/flat_chunks.h"
-#include "tessera/tensor/internal/storage.h"
+#include "tessera/tensor/storage.h"
 
 namespace tessera {
 

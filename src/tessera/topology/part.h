@@ -30,6 +30,8 @@ class Part {
   std::vector<int64_t> shape() && { return std::move(shape_); }
   const Box& box() const& { return box_; }
   Box box() && { return std::move(box_); }
+  /// Which of the box's elements, flattened.
+  Span elements() const { return elements_; }
   int64_t numel() const { return elements_.size(); }
   bool is_whole() const;
   /// The same elements as runs of the flattened tensor, in the order in which the part holds them.

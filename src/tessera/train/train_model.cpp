@@ -25,6 +25,12 @@ at::Device device_of(const std::string& name, at::Device own) {
   return name == "cpu" ? at::kCPU : own;
 }
 
+Reshard reshard_of(const ParallelSection& parallel) {
+  if (parallel.dp_type == "zero1") return Reshard::kKeep;
+  if (parallel.reshard == "never") return Reshard::kNever;
+  return parallel.reshard == "always" ? Reshard::kAlways : Reshard::kAllButLast;
+}
+
 // Sets values from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options) {
   Model model = llama_model(shape, options);
@@ -73,12 +79,14 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
   const RealizedPlan plan = realize(train_plan(world.size(), dims_of(config.parallel)), world);
-  TrainModel made{
-      .engine = compose(
-          model_of(config, shape, options), plan,
-          {.batch = config.data.batch, .schedule = schedule_of(config), .device = options.device}),
-      .shape = shape,
-      .dtype = options.dtype};
+  TrainModel made{.engine = compose(model_of(config, shape, options), plan,
+                                    {.batch = config.data.batch,
+                                     .schedule = schedule_of(config),
+                                     .device = options.device,
+                                     .recompute = config.parallel.recompute == "full",
+                                     .fsdp = {.reshard = reshard_of(config.parallel)}}),
+                  .shape = shape,
+                  .dtype = options.dtype};
   record_into(config.run.dir, config.run.record_every, made.engine);
   return made;
 }

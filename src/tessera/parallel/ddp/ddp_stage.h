@@ -24,18 +24,21 @@ struct ReducedTensors {
 /// The replicas of one stage on several ranks.
 class DdpStage final : public DataParallel {
  public:
-  /// **Collective** over the groups, see Ddp. `share` is this rank's share of the rows of a batch.
-  DdpStage(const std::vector<ReducedTensors>& parts, ReduceTime when, double share);
+  /// Local. `share` is this rank's share of the rows of a batch.
+  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share);
 
+  void start() override;
   void begin_step() override;
   void last_backward() override;
   void reduce_grad() override;
   void finish_step() override;
 
  private:
+  std::vector<ReducedTensors> parts_;
   std::vector<Ddp> ddp_ = {};
   std::vector<Ddp::NoSync> held_ = {};  // Not empty while gradients accumulate locally.
   ReduceTime when_;
+  double share_;
 };
 
 }  // namespace tessera

@@ -1,10 +1,11 @@
-#include "tessera/tensor/internal/storage.h"
+#include "tessera/tensor/storage.h"
 
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
 
 #include "tessera/base/check.h"
 
-namespace tessera::tensor::detail {
+namespace tessera {
 namespace {
 
 // LibTorch 2.11 cannot remove the mark of an emptied storage, so it gets none there.
@@ -16,7 +17,7 @@ void mark_empty(Storage& storage) {
   if constexpr (kCanMark<Storage>) {
     // Without this, some operators would read a null pointer.
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
-        "The tensor's memory was freed by reshard_(); call unshard_() before reading it.");
+        "The tensor's memory was freed when it was resharded; unshard it before reading it.");
   }
 }
 
@@ -51,4 +52,12 @@ void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
   move_memory(*contents.storage().unsafeGetStorageImpl(), *tensor.storage().unsafeGetStorageImpl());
 }
 
-}  // namespace tessera::tensor::detail
+at::Tensor view_into(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape) {
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(flat.storage()), flat.key_set(), flat.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  view.unsafeGetTensorImpl()->set_storage_offset(offset);
+  return view;
+}
+
+}  // namespace tessera

@@ -2,7 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace tessera::tensor::detail {
+#include "tessera/base/export.h"
+
+/// The memory of a tensor, given back and taken again while the tensor stays the same object.
+namespace tessera TSR_API {
 
 /// Frees the memory of the tensor's storage at once, even if others refer to it. Shapes stay;
 /// reading it is an error until it is refilled, if this LibTorch supports that.
@@ -15,4 +18,8 @@ bool freed_storage_throws();
 /// is valid again.
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents);
 
-}  // namespace tessera::tensor::detail
+/// A tensor of this shape whose elements begin at `offset` in the storage of `flat`, which may have
+/// no memory at the time.
+at::Tensor view_into(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);
+
+}  // namespace tessera
