@@ -185,7 +185,7 @@ TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(refusal({.flags = {given("parallel.ep", "2")}}),
             "ep 2 × etp 1 = 2 does not divide dp·cp·tp = 1; choose divisors of 1");
   EXPECT_EQ(refusal({.flags = {given("parallel.dp_replicate", "2")}}),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+            "dp-replicate is 2, which needs dp-type hsdp, but it is ddp; leave one out");
 }
 
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {

@@ -18,7 +18,7 @@ TEST(SplitPoints, WhatDoesNotComeOutEvenGoesToTheStagesAfterTheFirst) {
   EXPECT_EQ(even_split_points(3, 3), (Points{1, 2}));
 }
 
-// Every stage has its share or one more, and the first never more.
+// Every stage has its even share or one layer more; the first never has more.
 TEST(SplitPoints, SharesDifferByOne) {
   for (int64_t stages = 1; stages <= 9; ++stages) {
     for (int64_t layers = stages; layers <= 40; ++layers) {
