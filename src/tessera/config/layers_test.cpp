@@ -130,7 +130,7 @@ TEST(ConfigLayers, ValuesThatDoNotGoTogether) {
       "needs data.validation_share above 0"));
   EXPECT_TRUE(contains(refusal({.flags = {given("model.num_attention_heads", "3"),
                                           given("model.num_key_value_heads", "2")}}),
-                       "no multiple"));
+                       "not a multiple"));
 }
 
 TEST(ConfigLayers, TextsOfACommandLine) {

@@ -179,7 +179,7 @@ TEST(RunFolder, ThatHoldsNoRunIsNotOverwritten) {
 TEST(RunFolder, WhatTheSystemRefusesIsNamed) {
   const std::string message =
       message_of<DataError>([&] { RunFolder("/proc/none/run", FormerRun::kRefuse).begin(); });
-  EXPECT_TRUE(message.starts_with("cannot make /proc/none/run: ")) << message;
+  EXPECT_TRUE(message.starts_with("cannot create /proc/none/run: ")) << message;
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void RunLock::make_folder() {
   }
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) throw DataError(concat("cannot make ", folder_.string(), ": ", error.message()));
+  if (error) throw DataError(concat("cannot create ", folder_.string(), ": ", error.message()));
 }
 
 // Does nothing if another process removes the folder or the file at the same time.
