@@ -189,7 +189,7 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect olmo --world 8 --tp-size 2", "in olmo it is --tp"},
       {"--dialect nemo --world 8 --tp 2", "in nemo it is --tp-size"},
       {"--world 8 --tp-size 2", "in megatron it is --tensor-model-parallel-size"},
-      {"--world 8 --dp-type hsdp", "megatron has no such choice"},
+      {"--world 8 --dp-type hsdp", "megatron has no such flag"},
       {"--dialect nemo --world 8 --order tp-dp", "nemo has no such flag: its axes are"},
       {"--dialect olmo --world 8 --tp 3",
        "TensorParallelConfig.degree is 3, which does not divide"},

@@ -304,7 +304,7 @@ TEST(Run, RefusesBadFlagsWithTheReason) {
       {"--nnodes 2 --rdzv-endpoint h:0 true", "ports must be from 1 to 65535"},
       {"--standalone --nnodes 2 --rdzv-endpoint h true", "--standalone means one node"},
       {"--max-restarts -1 true", "is negative"},
-      {"--master-port 70000 true", "is no port"},
+      {"--master-port 70000 true", "is not a port"},
       {"--grace soon true", "not a number of seconds"},
       {"--rdzv-backend etcd true", "--rdzv-backend is 'etcd'; choose one of c10d, static"},
       {"--rdzv-backend", "--rdzv-backend needs a value: --rdzv-backend c10d|static"},

@@ -45,7 +45,7 @@ void check_flags(const Dialect& dialect, const FlagValues& flags) {
     const DialectFlag* known = find_flag(dialect, name);
     if (known == nullptr) refuse(dialect, name);
     for (const auto& [earlier, spelling] : seen) {
-      TSR_CHECK(spelling != name, name, " was given twice; give it once");
+      TSR_CHECK(spelling != name, name, " is given twice; give it once");
       TSR_CHECK(earlier != known, spelling, " and ", name, " mean the same; give one of them");
     }
     seen.emplace_back(known, name);

@@ -50,7 +50,7 @@ TEST(SplitPoints, GivenOnesMustRise) {
   EXPECT_THROW(check_split_points(Points{-1}, 4), ConfigError);
   const std::string message =
       testkit::message_of<ConfigError>([] { check_split_points(Points{3, 5}, 4); });
-  EXPECT_NE(message.find("5 is out of place"), std::string::npos) << message;
+  EXPECT_NE(message.find("5 is out of order"), std::string::npos) << message;
 }
 
 }  // namespace
