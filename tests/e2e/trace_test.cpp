@@ -124,7 +124,7 @@ TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
       {good + "/cut", 1, "/cut: broken JSON near byte"},
       {good + "/large", 1, "/large: larger than the 67,108,864 bytes"},
       {good + "/empty", 1, "/empty: broken JSON"},
-      {"/dev/zero", 1, "/dev/zero is a device, not a plain file"},
+      {"/dev/zero", 1, "/dev/zero is a device, not a regular file"},
       {first + " --out " + first, 2, "is one of the dumps; name another file"},
       {first + " --out /no/such/folder/x", 1, "cannot write /no/such/folder/x"},
       {first + " --uot x", 2, "did you mean '--out'?"},

@@ -87,7 +87,7 @@ TEST(Safetensors, WhatIsRefusedNamesTheOffset) {
             std::string::npos);
   EXPECT_EQ(refusal(" {}", 0), "f: the header at offset 8 does not start with '{'");
   EXPECT_EQ(refusal("{\"a\":", 0),
-            "f: broken JSON near byte 12; was it cut off, or is it no safetensors header?");
+            "f: broken JSON near byte 12; was it truncated, or is it not a safetensors header?");
   EXPECT_EQ(refusal("{\"a\":x}", 0).find("f: broken JSON near byte 13;"), 0U);
   EXPECT_EQ(refusal("{\"a\":1e999}", 0).find("f: broken JSON near byte 18;"), 0U);
 }
@@ -124,7 +124,7 @@ TEST(Safetensors, HeadersThatContradictThemselves) {
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
                     1),
-            R"(f: "a" stands twice near byte 63)");
+            R"(f: "a" appears twice near byte 63)");
   EXPECT_NE(refusal(R"({"__metadata__":{"n":3}})", 0).find("__metadata__.n is 3; expected text"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"a":[[[[[[]]]]]]})", 0).find("nested too deeply"), std::string::npos);
