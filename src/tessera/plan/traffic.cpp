@@ -144,7 +144,7 @@ const char* traffic_assumptions() {
          "sends "
          "2(n−1)/n of the data, an all-gather or a reduce-scatter (n−1)/n. Attention has as many "
          "key "
-         "as query heads, every layer is alike and, where there are experts, has them; parameters "
+         "as query heads, every layer is alike and, if there are experts, has them; parameters "
          "are "
          "12 · layers · hidden² unless given, and experts' parameters are not counted apart. An "
          "estimate to compare layouts by, not a measurement.";

@@ -42,7 +42,7 @@ RunLock::RunLock(const std::string& folder) : RunLock(folder, NotYetTaken{}) {
 }
 
 RunLock::~RunLock() {
-  // Before unlocking, so that whoever has opened the file meanwhile sees that it is gone.
+  // Before unlocking, so that whoever has opened the file in the meantime sees that it is gone.
   if (file_.is_open()) unlink(path_.c_str());
   file_.reset();
   for (const fs::path& folder : made_) rmdir(folder.c_str());

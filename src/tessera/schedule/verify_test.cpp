@@ -34,7 +34,7 @@ TEST(Verify, SaysThatDeferredReceivesNeedPostedSends) {
   const Verification report = verify(deferred);
   EXPECT_EQ(report.sends, SendMode::kPosted);
   EXPECT_FALSE(report.same_order);
-  EXPECT_NE(report.to_string().find("where sends are posted"), std::string::npos);
+  EXPECT_NE(report.to_string().find("if sends are posted"), std::string::npos);
   const Schedule waiting(deferred.name(), deferred.shape(),
                          {deferred.rows().begin(), deferred.rows().end()}, SendMode::kRendezvous);
   EXPECT_NE(refusal(waiting).find("would deadlock"), std::string::npos);
