@@ -7,8 +7,7 @@
 #define TSR_CHECK(condition, ...) \
   ((condition) ? void(0) : throw ::tessera::ConfigError(::tessera::concat(__VA_ARGS__)))
 
-/// Checks a condition that only a bug in Tessera can break: otherwise throws InternalError with the
-/// place.
+/// Checks a condition that only a bug in Tessera can break: otherwise throws InternalError.
 #define TSR_ASSERT(condition, ...)                                                                 \
   ((condition) ? void(0)                                                                           \
                : throw ::tessera::InternalError(::tessera::concat(                                 \

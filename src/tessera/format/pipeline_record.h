@@ -11,8 +11,7 @@
 #include "tessera/schedule/simulate.h"
 #include "tessera/topology/rank.h"
 
-/// What a pipeline rank did in one step of a real run, and when. docs/reports.md documents the
-/// files.
+/// What a pipeline rank did in one step of a real run, and when. docs/reports.md has the files.
 namespace tessera TSR_API {
 
 struct RecordedAction {
@@ -46,7 +45,7 @@ PipelineRecord parse_pipeline_record(std::string_view text, std::string_view ori
 /// "RUN/pipeline/step-12.rank-3.json".
 std::filesystem::path pipeline_record_path(const std::filesystem::path& run, int64_t step,
                                            GroupRank rank);
-/// Writes the record there and creates the folder if needed. Only the pipeline of the first replica
+/// Writes the record there and creates the folder if needed. Only the first replica's pipeline
 /// is recorded.
 void write_pipeline_record(const std::filesystem::path& run, const PipelineRecord& record);
 
@@ -58,8 +57,7 @@ struct RecordedStep {
   Simulation simulation;  // In milliseconds, from 0 on.
 };
 
-/// DataError if the records are not those of all ranks of one step, or do not form a complete
-/// table.
+/// DataError if the records are not those of all ranks of one step or form no complete table.
 RecordedStep join_records(std::vector<PipelineRecord> records);
 
 /// The recorded steps of the run, ascending. DataError if there are none.

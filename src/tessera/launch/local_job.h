@@ -31,8 +31,8 @@ class LocalJob {
   /// Kills all ranks now.
   void kill_now(Clock::time_point now);
 
-  /// All ranks reported that they are connected; ranks that never report count as healthy after 5
-  /// s.
+  /// All ranks reported that they are connected; without a report, they count as healthy after
+  /// 5 s.
   bool is_healthy() const { return healthy_; }
   /// The first failure by time, if a rank failed before all were stopped.
   const std::optional<Failure>& failure() const { return failure_; }

@@ -143,8 +143,7 @@ class DualPipeVWriter {
     });
   }
 
-  // From the middle on, defers weight gradients so that the previous ranks get their gradients
-  // sooner.
+  // From the middle on, defers weight gradients so that previous ranks get theirs sooner.
   void drain() {
     const int32_t middle = (rank_ + 1) / 2;
     const bool odd = rank_ % 2 == 1;
@@ -174,8 +173,7 @@ class DualPipeVWriter {
 
 ScheduleRow zbv_row(const RankShape& shape) {
   ScheduleRow row = ZbvWriter(shape).write();
-  // The writer assumes a full pipeline; with fewer microbatches, the missing ones become idle
-  // slots.
+  // The writer assumes a full pipeline; missing microbatches become idle slots.
   for (Action& action : row) {
     if (!action.is_idle() && action.tasks()[0].microbatch >= shape.microbatches) action = Action();
   }

@@ -31,8 +31,7 @@ class RunReader {
  public:
   explicit RunReader(const Runs& runs) : runs_(runs) {}
 
-  // Appends the local indices of `wanted`, which must not start before the end of the previous
-  // call.
+  // Appends the local indices of `wanted`, which must start after the previous call's.
   void read(Span wanted, Runs& part) {
     while (run_ < runs_.size() && first_ < wanted.end) {
       const Span& run = runs_[run_];

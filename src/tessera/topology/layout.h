@@ -64,8 +64,7 @@ class Layout {
 
   /// The sub-grid of these axes, in this order, that contains `through`.
   Layout select(const AxisNames& names, GlobalRank through) const;
-  /// Joins the named axes, adjacent or not, into one at the first one's place; the first is
-  /// slowest.
+  /// Joins the named axes, adjacent or not, into one, the first one slowest and giving the place.
   Layout flatten(const AxisNames& names, const std::string& name) const;
   /// Splits one axis into several, the first part slowest: the inverse of flatten.
   Layout split(std::string_view name, const AxisSizes& parts) const;

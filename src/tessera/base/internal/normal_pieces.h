@@ -50,8 +50,7 @@ inline bool is_tail(double middle) {
   // value = mantissa · 2^exponent, the mantissa from sqrt(1/2) to sqrt(2).
   const uint64_t bits = std::bit_cast<uint64_t>(value) - root_half + std::bit_cast<uint64_t>(1.0);
   const double mantissa = std::bit_cast<double>((bits & fraction) + root_half);
-  // An integer below 2^52 becomes a double by placing it in the fraction of 2^52, which
-  // vectorizes.
+  // An integer below 2^52 becomes a double by placing it in the fraction of 2^52, as vectors can.
   const double exponent =
       std::bit_cast<double>(std::bit_cast<uint64_t>(0x1p52) | bits >> 52) - (0x1p52 + 1023);
   // ln m = 2 artanh s, by its series.
