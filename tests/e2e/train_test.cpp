@@ -526,7 +526,7 @@ TEST_F(Train, ARunThatIsGoingOnKeepsItsDirectory) {
     const Finished other = tessera(fixed(flag));
     EXPECT_EQ(other.code, 2) << other.err;
     const std::string words =
-        concat("run directory ", run_, " belongs to a run that is still going on (process ");
+        concat("run directory ", run_, " belongs to a run in progress (process ");
     EXPECT_NE(other.err.find(words), std::string::npos) << other.err;
   }
   EXPECT_TRUE(fs::exists(run_ + "/config.toml"));

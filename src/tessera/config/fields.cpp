@@ -25,10 +25,10 @@ ConfigTarget at(TrainConfig& config) {
 template <auto Member>
 constexpr auto kShape = at<&C::model, &ModelSection::shape, Member>;
 
-constexpr double kMostSteps = 1e12;     // Times ten they stay numbers.
-constexpr double kMostSize = 1U << 31;  // Of a batch or a text: products of two stay numbers.
+constexpr double kMostSteps = 1e12;     // Ten times this fits an int64_t.
+constexpr double kMostSize = 1U << 31;  // Products of two sizes fit an int64_t.
 constexpr double kMostThreads = 1024;
-constexpr double kMostRanks = 1 << 16;  // Products of four stay numbers.
+constexpr double kMostRanks = 1 << 16;  // Products of four fit an int64_t.
 
 Fields model_fields() {
   return {

@@ -189,7 +189,7 @@ TEST_F(Cube, FlattenedAxesHaveOptionsOfTheirOwn) {
 TEST_F(Cube, RefusesOverlappingAxes) {
   (void)mesh.slice({"pp", "dp"}).flatten("x");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.slice({"x", "dp"}); }),
-            "the axes x=4:2 and dp=2:2 step through the same ranks; choose one of them");
+            "the axes x=4:2 and dp=2:2 overlap in their ranks; choose one of them");
   EXPECT_THROW((void)mesh.slice({"pp", "x"}), ConfigError);
 }
 

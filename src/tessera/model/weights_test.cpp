@@ -183,7 +183,7 @@ TEST(Weights, AFolderWithWeightsIsRefused) {
   model.save(folder.path());
   EXPECT_EQ(message_of<ConfigError>([&] { model.save(folder.path(), 1000); }),
             folder.path() +
-                " holds weights already (model.safetensors); choose another folder or "
+                " already holds weights (model.safetensors); choose another folder or "
                 "remove them");
   WeightFiles(folder.path());
 }

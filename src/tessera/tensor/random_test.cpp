@@ -116,9 +116,9 @@ TEST(InitErrors, NameTheValueTheRuleAndTheFix) {
   EXPECT_EQ(refusal(at::empty({2, 3}, at::kLong), {{2, 3}, {0, 0}}),
             "random values of dtype Long are not supported; use float, double, bfloat16, half or "
             "bool");
-  EXPECT_EQ(refusal(at::empty({2, 3}), {{2, 3}, {3, 0}}),
-            "box (2,3)@(3,0) does not lie in a tensor of shape (4,3); give boxes with elements, "
-            "within it");
+  EXPECT_EQ(
+      refusal(at::empty({2, 3}), {{2, 3}, {3, 0}}),
+      "box (2,3)@(3,0) is not inside a tensor of shape (4,3); give non-empty boxes inside it");
 }
 
 TEST(InitErrors, APartialTensorHasNoInitialValue) {
