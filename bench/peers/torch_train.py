@@ -3,11 +3,11 @@
     torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
                                              PEER is another script with this one's `train`
     torch_train.py gpu TESSERA [PEER]        a Llama of 0.95 billion parameters in bf16 on a GPU, beside eager and compiled PyTorch
-    torch_train.py train --mode single|ddp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
+    torch_train.py train --mode single|ddp|fsdp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
                          [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
                                              the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW, alone,
-                                             under DistributedDataParallel, or under Schedule1F1B; prints one JSON object
-                                             with ms_per_step and the loss of each step
+                                             under DistributedDataParallel, sharded by fully_shard (FSDP2), or under
+                                             Schedule1F1B; prints one JSON object with ms_per_step and the loss of each step
 
 Needs torch 2.13, transformers 4.57.1 and numpy.
 """
@@ -52,11 +52,13 @@ def loss_of(logits, targets):
 
 
 def plain_step(model, options, rank):
-    """All rows in one process, or each rank its share of them under DistributedDataParallel."""
+    """All rows in one process, or each rank its share of them under DistributedDataParallel or FSDP2."""
     import torch
 
     ranks, share = options.nproc, options.batch // options.nproc
-    replica = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
+    replica = sharded(model, ranks) if options.mode == "fsdp" else model
+    if options.mode == "ddp":
+        replica = torch.nn.parallel.DistributedDataParallel(model)
 
     def step(inputs, targets):
         mine = slice(rank * share, (rank + 1) * share)
@@ -70,6 +72,16 @@ def plain_step(model, options, rank):
         return loss / ranks
 
     return model, step, over_all
+
+
+def sharded(model, ranks):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (ranks,))
+    for layer in model.model.layers:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def pipeline_step(model, options, rank):
@@ -222,6 +234,9 @@ def compare_ranks(tessera, peer, shape, folder):
         flags = flags_of(folder, shape["run"], 1, ranks)
         compare_runs(f"data parallel, {ranks} ranks", lambda: run_ours(tessera, folder, [*flags, "--dp", str(ranks)]),
                      lambda: run_peer(peer, "ddp", flags))
+        compare_runs(f"fully sharded, {ranks} ranks",
+                     lambda: run_ours(tessera, folder, [*flags, "--dp", str(ranks), "--dp-type", "fsdp"]),
+                     lambda: run_peer(peer, "fsdp", flags))
         flags += ["--microbatches", str(MICROBATCHES)]
         for schedule in SCHEDULES[ranks]:
             words = [*flags, "--pp", str(ranks), "--schedule", schedule]
@@ -266,7 +281,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1] != "train":
         sys.exit(__doc__)
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", choices=["single", "ddp", "pp"], default="single")
+    parser.add_argument("--mode", choices=["single", "ddp", "fsdp", "pp"], default="single")
     parser.add_argument("--nproc", type=int, default=1)
     parser.add_argument("--microbatches", type=int, default=MICROBATCHES)
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")

@@ -132,9 +132,9 @@ TEST_F(Hostile, FilesThatAreNone) {
     expect_calm(concat("export ", path, " out"), true);
   }
   EXPECT_EQ(tessera("inspect pipe.npy").err,
-            "tessera: pipe.npy is a pipe, not a plain file; name a plain file\n");
+            "tessera: pipe.npy is a pipe, not a regular file; give a regular file\n");
   EXPECT_EQ(tessera("schedule --csv-in /dev/zero").err,
-            "tessera: /dev/zero is a device, not a plain file; name a plain file\n");
+            "tessera: /dev/zero is a device, not a regular file; give a regular file\n");
 }
 
 TEST_F(Hostile, BrokenFiles) {

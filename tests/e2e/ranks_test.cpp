@@ -122,7 +122,7 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
   };
   const std::vector<Refusal> refusals{
       {"--world 12 --tp 2 --pp 4", 2, "nearest world sizes: 8, 16"},
-      {"--world 8 --tp 0", 2, "size 0 of tp is not positive"},
+      {"--world 8 --tp 0", 2, "the size of tp is 0, but must be at least 1"},
       {"--tp 2", 2, "--world is missing"},
       {"--world 8 --rank 8", 2, "--rank 8 is outside the world; choose 0 to 7"},
       {"--world 8 --rank -1", 2, "--rank -1 is outside the world"},
@@ -143,9 +143,9 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--world 8 --html x.html --hidden 64 --sequence 8", 2, "--layers is missing"},
       {"--world 8 --hidden 64", 2, "add --html FILE"},
       {"--world 8 --html x.html --hidden 0 --layers 2 --sequence 8", 2,
-       "--hidden 0 is not positive"},
+       "--hidden is 0, but must be at least 1"},
       {"--world 8 --pp 8 --html x.html --hidden 8 --layers 4 --sequence 8", 2,
-       "--layers 4 cannot fill 8 pipeline stages; give at least 8"},
+       "--layers 4 are too few for 8 pipeline stages; give at least 8"},
       {"--world 8 --nodes-per-rack 2", 2, "--nodes-per-rack is for the page; add --html FILE"},
       {"--world 8 --html x.html --nodes-per-rack 0", 2, "--nodes-per-rack 0 is not positive"},
   };

@@ -167,9 +167,9 @@ TEST_F(RunNodes, NoRestartWhereOneNodeWasNotHealthy) {
   const Launcher first = start({"--max-restarts", "1", "--node-rank", "0"}, script);
   const Launcher second = start({"--max-restarts", "1", "--node-rank", "1"}, script);
   expect_both(*first, *second, 9);
-  EXPECT_TRUE(has(first->seen().err, "No restart: it failed before all ranks had met"))
+  EXPECT_TRUE(has(first->seen().err, "No restart: the job failed before all ranks had connected"))
       << first->seen().err;
-  EXPECT_FALSE(has(first->seen().err, "start again")) << first->seen().err;
+  EXPECT_FALSE(has(first->seen().err, "Restarting")) << first->seen().err;
 }
 
 TEST_F(RunNodes, ASignalAtOneNodeEndsAll) {
@@ -187,7 +187,8 @@ TEST_F(RunNodes, AnotherJobsLauncherIsRefusedAndTheJobGoesOn) {
   const Launcher first = start({"--rdzv-id", "mine", "--node-rank", "0"}, kPlace);
   const Launcher stranger = start({"--rdzv-id", "yours", "--node-rank", "1"}, kPlace);
   EXPECT_EQ(stranger->finish().code, 2);
-  EXPECT_TRUE(has(stranger->seen().err, "its --rdzv-id is 'yours', but another job"))
+  EXPECT_TRUE(has(stranger->seen().err,
+                  "its --rdzv-id is 'yours', but this endpoint belongs to another job"))
       << stranger->seen().err;
   const Launcher second = start({"--rdzv-id", "mine", "--node-rank", "1"}, kPlace);
   expect_both(*first, *second, 0);
@@ -252,11 +253,11 @@ TEST_F(RunNodes, ItListensAtOneAddressAlone) {
 TEST_F(RunNodes, WhoDoesNotComeIsNotWaitedForForEver) {
   const Launcher first = start({"--node-rank", "0", "--rdzv-timeout", "0.5"}, kPlace);
   EXPECT_EQ(first->finish().code, 1);
-  EXPECT_TRUE(has(first->seen().err, "1 of 2 nodes came within 0.5 s; missing: node 1"))
+  EXPECT_TRUE(has(first->seen().err, "1 of 2 nodes joined within 0.5 s; missing: node 1"))
       << first->seen().err;
   const Launcher second = start({"--node-rank", "1", "--rdzv-timeout", "0.5"}, kPlace);
   EXPECT_EQ(second->finish().code, 1);
-  EXPECT_TRUE(has(second->seen().err, "did not let this launcher in within 0.5 s"))
+  EXPECT_TRUE(has(second->seen().err, "did not admit this launcher within 0.5 s"))
       << second->seen().err;
 }
 
@@ -312,7 +313,7 @@ TEST_F(RunNodes, ALostNodeMayComeBackAsOftenAsThereAreRestarts) {
   third->signal(SIGKILL);
   EXPECT_EQ(first->finish().code, 1);
   EXPECT_TRUE(has(first->seen().err, "restart 1 of 1.")) << first->seen().err;
-  EXPECT_TRUE(has(first->seen().err, "No restart is left")) << first->seen().err;
+  EXPECT_TRUE(has(first->seen().err, "No restarts left")) << first->seen().err;
   for (Background* launcher : {first.get(), second.get(), third.get()})
     EXPECT_TRUE(launcher->leaves_nobody());
 }
@@ -327,7 +328,7 @@ TEST_F(RunNodes, ANodeThatDoesNotComeBackEndsTheJob) {
   await_healthy(*first);
   second->signal(SIGKILL);
   EXPECT_EQ(first->finish().code, 1);
-  EXPECT_TRUE(has(first->seen().err, "1 of 2 nodes came within 0.5 s; missing: node 1"))
+  EXPECT_TRUE(has(first->seen().err, "1 of 2 nodes joined within 0.5 s; missing: node 1"))
       << first->seen().err;
 }
 

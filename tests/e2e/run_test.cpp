@@ -296,16 +296,16 @@ TEST(Run, ProgramsThatCannotBeStarted) {
 TEST(Run, RefusesBadFlagsWithTheReason) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"--nproc 0 true", "--nproc 0 is not between 1 and"},
-      {"--nproc many true", "'many' is no whole number; give one, or gpu, cpu or auto"},
+      {"--nproc many true", "'many' is not a whole number; give one, or gpu, cpu or auto"},
       {"--nnodes 1:4 true", "elastic size, which is not supported"},
       {"--nnodes 2 true", "needs --rdzv-endpoint"},
       {"--nnodes 2 --node-rank 2 --rdzv-endpoint h true", "--node-rank 2 is not below --nnodes 2"},
-      {"--nnodes 2 --rdzv-endpoint :29400 true", "names no host"},
-      {"--nnodes 2 --rdzv-endpoint h:0 true", "ports go from 1 to 65535"},
+      {"--nnodes 2 --rdzv-endpoint :29400 true", "has no host"},
+      {"--nnodes 2 --rdzv-endpoint h:0 true", "ports must be from 1 to 65535"},
       {"--standalone --nnodes 2 --rdzv-endpoint h true", "--standalone means one node"},
       {"--max-restarts -1 true", "is negative"},
-      {"--master-port 70000 true", "is no port"},
-      {"--grace soon true", "no number of seconds"},
+      {"--master-port 70000 true", "is not a port"},
+      {"--grace soon true", "not a number of seconds"},
       {"--rdzv-backend etcd true", "--rdzv-backend is 'etcd'; choose one of c10d, static"},
       {"--rdzv-backend", "--rdzv-backend needs a value: --rdzv-backend c10d|static"},
       {"--nproc 2 --nproc 3 true", "--nproc is given twice; give it once"},
@@ -345,7 +345,7 @@ TEST(Run, ASecondSignalKillsAtOnce) {
                                "trap '' INT; echo ready; while :; do sleep 0.02; done"));
   launcher.await("ready", 2);
   launcher.signal(SIGINT);
-  launcher.await("once more kills them");
+  launcher.await("send it again to kill them");
   launcher.signal(SIGINT);
   EXPECT_EQ(launcher.finish().code, 128 + SIGINT);
   EXPECT_TRUE(launcher.leaves_nobody());
@@ -360,7 +360,8 @@ TEST(Run, Sigusr1GoesToThoseWhoHandleItAndEndsNobody) {
   launcher.await("ready", 3);
   launcher.signal(SIGUSR1);
   launcher.await("dumped", 2);
-  launcher.await("tessera run: rank 2 does not handle SIGUSR1 and would end: not passed on\n");
+  launcher.await(
+      "tessera run: rank 2 does not handle SIGUSR1 and would end, so it is not passed on\n");
   launcher.signal(SIGUSR1);
   launcher.await("dumped", 4);
   launcher.signal(SIGTERM);
@@ -475,7 +476,7 @@ TEST(Run, RestartsEnd) {
       run({"--max-restarts", "2"}, concat("echo start; ", kTellHealth, "exit 7"));
   EXPECT_EQ(finished.code, 7);
   EXPECT_EQ(finished.out, "[0] start\n[0] start\n[0] start\n");
-  EXPECT_TRUE(has(finished.err, "No restart is left: 2 of 2 used.")) << finished.err;
+  EXPECT_TRUE(has(finished.err, "No restarts left: 2 of 2 used.")) << finished.err;
 }
 
 TEST(Run, NoRestartBeforeAllRanksHaveTold) {
@@ -484,14 +485,15 @@ TEST(Run, NoRestartBeforeAllRanksHaveTold) {
                                        kTellHealth, "exec sleep 100"));
   EXPECT_EQ(finished.code, 7);
   EXPECT_EQ(lines_of(finished.out), (Words{"[0] start", "[1] start"}));
-  EXPECT_TRUE(has(finished.err, "No restart: it failed before all ranks had met")) << finished.err;
+  EXPECT_TRUE(has(finished.err, "No restart: the job failed before all ranks had connected"))
+      << finished.err;
 }
 
 // After five seconds there is one: local_job_test.cpp.
 TEST(Run, NoRestartOfProgramsThatTellNothingAndFailAtOnce) {
   const Finished finished = run({"--max-restarts", "2"}, "echo start; exit 7");
   EXPECT_EQ(finished.out, "[0] start\n");
-  EXPECT_TRUE(has(finished.err, "No restart: it failed before")) << finished.err;
+  EXPECT_TRUE(has(finished.err, "No restart: the job failed before")) << finished.err;
 }
 
 TEST(Run, AnInterruptedJobIsNotRestarted) {

@@ -175,7 +175,7 @@ TEST_F(RecordedVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--from-trace . --pp 4", 2, "--pp does not go with --from-trace"},
       {"--from-trace . --f 2", 2, "--f, --i, --w or --comm does not go with --from-trace"},
       {"--from-trace . --same-work", 2, "--same-work does not go with --from-trace"},
-      {"--from-trace . --step 4", 2, "step 4 was not recorded; recorded are 12"},
+      {"--from-trace . --step 4", 2, "step 4 was not recorded; choose from 12"},
       {"--step 4", 2, "--step 4 is a recorded one's; name its run with --from-trace"},
       {"--from-trace . --json --svg -", 2, "two results go to stdout"},
       {"--from-trace nowhere", 1, "nowhere has no recorded pipeline step"},

@@ -50,7 +50,7 @@ TEST_F(ScheduleVerb, WithoutArgumentsShowsTheExample) {
   const std::string text = said("");
   expect_in(text, "1F1B: 4 ranks, 4 stages, 8 microbatches");
   expect_in(text, "makespan 33, bubble 27.3 %, peak 4 activations");
-  expect_in(text, "verified: complete, in order, no deadlock where a send waits for its receive");
+  expect_in(text, "verified: complete, in order, no deadlock if a send waits for its receive");
   expect_in(text, "This is an example.");
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << "no colours where no terminal is";
 }
@@ -200,8 +200,8 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--kind 1f1b --pp 4", 2, "--microbatches is missing"},
       {"--microbatches 4", 2, "--pp is missing"},
       {"--kind 1f1b --pp 8 --microbatches 4", 2, "raise microbatches to 8 or choose GPipe"},
-      {"--kind 1f1b --pp 0 --microbatches 4", 2, "pp is 0; a pipeline has at least 1 rank"},
-      {"--kind zbh1 --pp -3 --microbatches 4", 2, "pp is -3; a pipeline has at least 1"},
+      {"--kind 1f1b --pp 0 --microbatches 4", 2, "pp is 0, but must be at least 1"},
+      {"--kind zbh1 --pp -3 --microbatches 4", 2, "pp is -3, but must be at least 1"},
       {"--kind 1f1b --pp 2 --microbatches 4 --stages-per-rank 2", 2, "one stage per rank, not 2"},
       {"--kind zbv --pp 2 --microbatches 4 --stages-per-rank 3", 2,
        "exactly 2 stages per rank, not 3"},
@@ -215,10 +215,10 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--kind gpipe --pp 4 --microbatches 4 --f 1,2,3", 2, "3 values for 4 stages"},
       {"--kind auto --pp 4 --microbatches 8 --memory-limit 0", 2, "raise the limit to at least 1"},
       {"--compare 1f1b,zvb --pp 4 --microbatches 8", 2, "no schedule is called 'zvb'"},
-      {"--kind gpipe --pp 2048 --microbatches 2049", 2, "too large to be made"},
-      {"--kind auto --pp 1024 --microbatches 1024", 2, "too large to be searched"},
+      {"--kind gpipe --pp 2048 --microbatches 2049", 2, "too large to generate"},
+      {"--kind auto --pp 1024 --microbatches 1024", 2, "too large to search"},
       {"--kind gpipe --pp 5000 --microbatches 1", 2,
-       "a table of 5000 ranks (--pp) and 5000 stages is too large to be made"},
+       "a table of 5000 ranks (--pp) and 5000 stages is too large to generate"},
       {"--kind auto --pp 100000 --microbatches 1", 2, "100000 ranks (--pp)"},
       {"--kind interleaved --pp 4 --microbatches 8 --stages-per-rank 0", 2,
        "--stages-per-rank 0 is not positive"},

@@ -457,7 +457,7 @@ TEST_F(Train, RefusesWeightsThatDoNotFitTheConfig) {
                           " --batch 2 --seq 8 --run-dir ", run_),
                    1, words);
   };
-  refused("intermediate_size", 41, "the config asks for [41, 32]");
+  refused("intermediate_size", 41, "the config needs [41, 32]");
   refused("num_hidden_layers", 3, "model.layers.2");
   refused("num_hidden_layers", 1, "model.layers.1");
   refused("tie_word_embeddings", "yes", "tie_word_embeddings");
@@ -526,7 +526,7 @@ TEST_F(Train, ARunThatIsGoingOnKeepsItsDirectory) {
     const Finished other = tessera(fixed(flag));
     EXPECT_EQ(other.code, 2) << other.err;
     const std::string words =
-        concat("run directory ", run_, " belongs to a run that is still going on (process ");
+        concat("run directory ", run_, " belongs to a run in progress (process ");
     EXPECT_NE(other.err.find(words), std::string::npos) << other.err;
   }
   EXPECT_TRUE(fs::exists(run_ + "/config.toml"));

@@ -1,5 +1,5 @@
-// Every collective on real ranks, for all dtypes, uneven sizes and groups of every size, against
-// values computed here.
+// Every collective on real ranks, for all dtypes, uneven sizes and groups of every size, compared
+// with values computed here.
 #include "tessera/comm/collectives.h"
 
 #include <ATen/ATen.h>
@@ -20,8 +20,7 @@ const std::vector<at::ScalarType> kDtypes{at::kFloat, at::kDouble, at::kHalf,  a
                                           at::kLong,  at::kInt,    at::kShort, at::kChar,
                                           at::kByte,  at::kBool};
 
-// Small whole numbers that differ by rank: exact in every dtype, and so are their sums over 8
-// ranks.
+// Small integers that differ by rank: they and their sums over 8 ranks are exact in every dtype.
 at::Tensor values(int64_t rank, at::IntArrayRef shape, at::ScalarType dtype) {
   const at::Tensor counting = at::arange(at::empty(shape).numel(), here()).reshape(shape);
   return counting.add(rank).remainder(3).to(dtype);
@@ -94,7 +93,7 @@ void check_moves(const Group& group, int64_t me) {
   }
 }
 
-// Large ones travel another way. Two at once, waited for in the other order.
+// Large tensors use another code path. Two operations at once, waited for in reverse order.
 void check_large_gathers(const Group& group, int64_t me) {
   const Sizes shape{200, 1500 / group.size()};  // More than a mebibyte together.
   std::vector<at::Tensor> all;
@@ -128,7 +127,7 @@ void check_uneven_gather(const Group& group) {
   }
 }
 
-// Of all reductions over Gloo this one alone knows bits.
+// The only reduction over Gloo that supports bitwise operations.
 void check_bits(const Group& group, int64_t me) {
   using Combine = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
   const std::vector<std::pair<ReduceOp, Combine>> ops{{ReduceOp::kBitAnd, at::bitwise_and},
@@ -198,7 +197,7 @@ void check_all_to_all(const Group& group) {
   RANK_EXPECT(equal.equal(at::arange(group.size(), here()).unsqueeze(1).expand({group.size(), 2})));
 }
 
-// Everybody sends to both neighbours at once.
+// Every rank sends to both neighbours at once.
 void check_p2p(const Group& group) {
   if (group.size() == 1) return;
   const int64_t me = group.rank().value;
@@ -238,7 +237,7 @@ void check_coalesced(const Group& group, int64_t me) {
       reduced(group, {2 * group.size()}, at::kDouble, ReduceOp::kSum).narrow(0, 2 * r, 2)));
 }
 
-// Several operations under way at once, waited for in another order.
+// Several operations in flight, waited for in another order.
 void check_overlap(const Group& group, int64_t me) {
   Work first = all_reduce(at::full({1000}, me, here(at::kDouble)), group);
   Work second = all_gather(at::full({1}, me, here(at::kLong)), group);
@@ -259,7 +258,7 @@ void expect_refused(Body&& body) {
   RANK_EXPECT(instead.empty()) << instead;
 }
 
-// What engines would refuse in words of their own, with the group lost, or would get wrong.
+// Inputs that engines would refuse with a lost group, or compute wrongly.
 void check_unsendable(const Group& group) {
   const at::Tensor overlapping = at::ones({1}, here()).expand({4});
   const at::Tensor complex = at::ones({2}, here(at::kComplexFloat));
@@ -275,7 +274,7 @@ void check_unsendable(const Group& group) {
   const P2p nothing{P2p::Kind::kSend, at::Tensor(), GroupRank{0}};
   expect_refused([&] { (void)batch_send_recv({&nothing, 1}, group).wait(); });
   expect_refused([&] { (void)all_reduce(at::ones({2}, here()), group, ReduceOp::kBitOr).wait(); });
-  // To be sent is another matter: values and bits arrive.
+  // They can be sent, however: values and bits arrive.
   const at::Tensor conjugate =
       at::full({2}, c10::complex<float>(1, 2), here(at::kComplexFloat)).conj();
   RANK_EXPECT(all_gather(conjugate, group).wait().equal(conjugate.repeat({group.size()})));
@@ -283,7 +282,7 @@ void check_unsendable(const Group& group) {
   RANK_EXPECT(wide.equal(at::ones({4 * group.size()}, here())));
 }
 
-// A root by its rank in the world or in the group.
+// The root by its global rank or by its group rank.
 void check_roots(const Group& group, int64_t me) {
   for (const GlobalRank src : group.ranks()) {
     const at::Tensor tensor = at::full({2}, me, here(at::kLong));
@@ -309,7 +308,7 @@ void check_refusals(const Group& group) {
   expect_refused([&] { (void)all_to_all(tensor, Sizes{1}, Sizes{1, 1}, group).wait(); });
   if (group.size() > 2) expect_refused([&] { (void)reduce_scatter(tensor, group).wait(); });
   check_unsendable(group);
-  // A refusal before anything was sent leaves the group usable.
+  // After an error before anything is sent, the group is still usable.
   barrier(group);
 }
 
@@ -335,7 +334,7 @@ void check_group(const Group& group, int64_t me) {
   barrier(group);
 }
 
-// The world, each rank alone, the even ranks, and the ranks backwards.
+// The world, each rank alone, the even ranks, and the ranks in reverse order.
 void sweep(World& world) {
   const int64_t me = world.rank().value;
   check_group(world.group(), me);
@@ -352,7 +351,7 @@ void sweep(World& world) {
   check_group(world.group(backwards, {.lane = Lane::kReduce}), me);
 }
 
-// Whatever fails after the engine has ended is told as the engine's own failures are.
+// Failures after the engine has ended are reported like failures of the engine.
 void fail_at_the_end(World& world) {
   const Group group = world.group(world.group().ranks(), {.name = "spoilt", .lane = Lane::kGather});
   const at::Tensor strided = at::ones({2, 3}).t();

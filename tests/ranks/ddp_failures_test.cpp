@@ -1,5 +1,5 @@
-// Backward passes that fail on one rank, passes that a rank skips, and parameters that are
-// replaced: every rank gets an error, and all go on together.
+// Backward passes that fail on one rank, passes that a rank skips, and replaced parameters: every
+// rank gets an error, and all continue together.
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ using testkit::Replica;
 using testkit::rows_of;
 using testkit::run_ranks;
 
-/// What a body throws; "" where it throws nothing, or another exception.
+/// The message of the exception of the body; "" if it throws none, or another type.
 template <class Exception>
 std::string said_by(const std::function<void()>& body) {
   try {
@@ -50,7 +50,7 @@ void check_gradients(const World& world, const Replica& ours, uint64_t step) {
   RANK_EXPECT(gradient_difference(ours, whole) < kExact) << "all goes on";
 }
 
-/// Where in a pass a rank fails: before any gradient is there, between them, or after the last.
+/// Where in a pass a rank fails: before the first gradient, between them, or after the last.
 enum class Place { kLoss, kMiddle, kInput };
 
 void fail(const at::Tensor& at) {
@@ -67,7 +67,7 @@ at::Tensor failing_loss(const Replica& replica, const at::Tensor& rows, Place pl
   return loss;
 }
 
-// Rank 1 fails in pass `failing` and goes on, as a program does that skips bad batches.
+// Rank 1 fails in pass `failing` and continues, like a program that skips bad batches.
 void fail_and_recover(const World& world, Place place, int64_t failing, int64_t bucket_bytes) {
   const Replica ours(at::kDouble, 0);
   const Ddp ddp({ours.parameters}, world.group(), {.bucket_bytes = bucket_bytes});
@@ -84,7 +84,7 @@ void fail_and_recover(const World& world, Place place, int64_t failing, int64_t 
   } else {
     const std::string said = said_by<CommError>([&] { ours.loss(rows_of(world, 1)).backward(); });
     RANK_EXPECT(contains(said, concat("backward pass ", failing,
-                                      " are not complete: a backward pass has failed on rank 1")) &&
+                                      " are incomplete: a backward pass failed on rank 1")) &&
                 contains(said, "call Ddp::recover() on all of them"))
         << said;
     RANK_EXPECT(!said_by<StateError>([&] { ours.loss(rows_of(world, 2)).backward(); }).empty())
@@ -107,16 +107,16 @@ void fail_everywhere(const World& world) {
   }
 }
 
-TEST(DdpFailedPass, IsToldToAllRanksWhichGoOnTogether) {
+TEST(DdpFailedPass, IsReportedOnAllRanksWhichContinueTogether) {
   run_ranks(3, fail_everywhere);
 }
 
-TEST(DdpFailedPass, IsToldInCheckedModeToo) {
+TEST(DdpFailedPass, IsReportedInCheckedModeToo) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](const World& world) { fail_and_recover(world, Place::kLoss, 2, 500); });
 }
 
-TEST(DdpFailedPass, UnderNoSyncIsToldByTheNextReduction) {
+TEST(DdpFailedPass, UnderNoSyncIsReportedByTheNextReduction) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Ddp ddp({ours.parameters}, world.group());
@@ -131,15 +131,15 @@ TEST(DdpFailedPass, UnderNoSyncIsToldByTheNextReduction) {
       }
     }
     const std::string said = said_by<Error>([&] { ours.loss(rows_of(world, 2)).backward(); });
-    RANK_EXPECT(contains(
-        said, rank_of(world) == 1 ? "backward pass 2 failed on this rank" : "has failed on rank 1"))
+    RANK_EXPECT(contains(said, rank_of(world) == 1 ? "backward pass 2 failed on this rank"
+                                                   : "backward pass failed on rank 1"))
         << said;
     ddp.recover();
     check_gradients(world, ours, 3);
   });
 }
 
-TEST(DdpFailedPass, OnAllRanksIsToldToEachAndAnotherModelIsLeftAlone) {
+TEST(DdpFailedPass, OnAllRanksIsReportedOnEachAndDoesNotAffectAnotherModel) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Replica other(at::kDouble, 0);
@@ -155,7 +155,7 @@ TEST(DdpFailedPass, OnAllRanksIsToldToEachAndAnotherModelIsLeftAlone) {
   });
 }
 
-// Nobody but the program knows that it has skipped a step.
+// Only the program knows that it has skipped a step.
 TEST(DdpPasses, RanksInDifferentStepsAreNamed) {
   run_ranks(3, [](World& world) {
     for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
@@ -178,9 +178,9 @@ TEST(DdpPasses, RanksInDifferentStepsAreNamed) {
   });
 }
 
-// ---- Parameters that are other tensors than those that Ddp was given
+// ---- Parameters that were replaced after Ddp was constructed
 
-/// The message with which all ranks refuse alike; "" where they do not.
+/// The error message if it is the same on all ranks; otherwise "".
 std::string common_refusal(const World& world, const std::function<void()>& body) {
   const std::string said = said_by<StateError>(body);
   for (const std::string& other : all_gather_object(said, world.group())) {
@@ -206,8 +206,8 @@ TEST(DdpReplaced, ParametersAreNamedOnAllRanksInTheNextPass) {
           if (on_all || rank_of(world) == 1) weight = copy_of(weight);
           const auto pass = [&] { ours.loss(rows_of(world, 1)).backward(); };
           const std::string said = common_refusal(world, pass);
-          RANK_EXPECT(contains(said, "parameter 'layer1.weight' is another tensor") &&
-                      contains(said, "Construct Ddp again"))
+          RANK_EXPECT(contains(said, "parameter 'layer1.weight' was replaced") &&
+                      contains(said, "construct Ddp again"))
               << said;
           weight = before;
           check_gradients(world, ours, 2);
@@ -231,12 +231,12 @@ TEST(DdpReplaced, OtherSizesAndDtypesAreNamedToo) {
         bias.sum().backward();
         ddp.reduce();
       });
-      RANK_EXPECT(contains(said, "parameter 'layer2.bias' is another tensor")) << said;
+      RANK_EXPECT(contains(said, "parameter 'layer2.bias' was replaced")) << said;
     }
   });
 }
 
-// Inputs that want gradients, and parameters of another Ddp, replace nothing.
+// Inputs that require gradients, and parameters of another Ddp, are no replacements.
 TEST(DdpReplaced, UnusedParametersAreNotTakenForReplacedOnes) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
@@ -252,9 +252,9 @@ TEST(DdpReplaced, UnusedParametersAreNotTakenForReplacedOnes) {
   });
 }
 
-// ---- An object that was moved from
+// ---- A moved-from object
 
-TEST(DdpMoved, SaysSo) {
+TEST(DdpMoved, Throws) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, 0);
     Ddp first({ours.parameters}, world.group());

@@ -1,4 +1,4 @@
-// What data parallelism refuses, alike on all ranks, and what goes wrong between them.
+// Inputs that Ddp refuses with the same error on all ranks, and failures between ranks.
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -33,7 +33,7 @@ using testkit::Replica;
 using testkit::rows_of;
 using testkit::run_ranks;
 
-/// The message with which all ranks refuse alike; "" where they do not.
+/// The error message if it is the same on all ranks; otherwise "".
 template <class Exception>
 std::string common_refusal(const World& world, const std::function<void()>& body) {
   std::string said;
@@ -61,7 +61,7 @@ const std::vector<Odd> kOdd{
        r.parameters[2].tensor = at::zeros({7, 3}, here()).requires_grad_();
      },
      concat("rank 1 has parameter 'layer1.weight' of Float [7, 3] on ", testkit::device().type(),
-            " where rank 0 of the group has parameter 'layer1.weight' of Float [7, 7] on ",
+            ", but rank 0 of the group has parameter 'layer1.weight' of Float [7, 7] on ",
             testkit::device().type())},
     {"a dtype",
      [](Replica& r, DdpOptions&) {
@@ -70,29 +70,29 @@ const std::vector<Odd> kOdd{
      "rank 1 has parameter 'layer1.bias' of Double [7]"},
     {"a name", [](Replica& r, DdpOptions&) { r.parameters[0].name = "first.weight"; },
      concat("rank 1 has parameter 'first.weight' of Float [7, 7] on ", testkit::device().type(),
-            " where rank 0 of the group has parameter 'layer0.weight'")},
+            ", but rank 0 of the group has parameter 'layer0.weight'")},
     {"a parameter less", [](Replica& r, DdpOptions&) { r.parameters.pop_back(); },
-     "rank 1 has nothing where rank 0 of the group has parameter 'layer2.bias'"},
+     "rank 1 has nothing, but rank 0 of the group has parameter 'layer2.bias'"},
     {"a frozen parameter",
      [](Replica& r, DdpOptions&) { r.parameters[1].tensor.requires_grad_(false); },
-     "which is not trained where rank 0"},
+     "which is not trained, but rank 0"},
     {"the size of buckets", [](Replica&, DdpOptions& o) { o.bucket_bytes = 77; },
      "rank 1 has bucket_bytes 77 and"},
     {"no size of buckets", [](Replica&, DdpOptions& o) { o.bucket_bytes = 0; },
-     "rank 1 says: bucket_bytes is 0; buckets hold at least 1 byte"},
+     "rank 1 says: bucket_bytes must be ≥ 1, but is 0"},
     {"a dtype that is no number of fractions",
      [](Replica&, DdpOptions& o) { o.reduce_dtype = at::kInt; },
-     "rank 1 says: reduce_dtype is Int; gradients are reduced in real floating-point dtypes"},
+     "rank 1 says: reduce_dtype is Int; choose a real floating-point dtype"},
     {"an undefined tensor", [](Replica& r, DdpOptions&) { r.parameters[4].tensor = at::Tensor(); },
      "rank 1 says: parameter 'layer2.weight' is undefined"},
     {"a name twice", [](Replica& r, DdpOptions&) { r.parameters[1].name = "layer0.weight"; },
      "rank 1 says: parameter 'layer0.weight' is listed twice"},
     {"no leaf",
      [](Replica& r, DdpOptions&) { r.parameters[0].tensor = r.parameters[0].tensor * 2; },
-     "rank 1 says: parameter 'layer0.weight' is the result of an operation"},
+     "rank 1 says: parameter 'layer0.weight' is not a leaf tensor"},
 };
 
-TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
+TEST(DdpRefusals, DifferentModelsGiveTheSameErrorOnAllRanks) {
   run_ranks(3, [](World& world) {
     for (const Odd& odd : kOdd) {
       Replica ours(at::kFloat, rank_of(world));
@@ -108,7 +108,7 @@ TEST(DdpRefusals, ModelsThatDifferAreToldInTheSameWordsOnAllRanks) {
     const Ddp ddp({ours.parameters}, world.group());
     const std::string said = common_refusal<ConfigError>(
         world, [&] { const Ddp second({ours.parameters}, world.group()); });
-    RANK_EXPECT(contains(said, "has a hook for its gradient already")) << said;
+    RANK_EXPECT(contains(said, "already has a gradient hook")) << said;
   });
 }
 
@@ -125,8 +125,8 @@ TEST(DdpRefusals, SharesMustAddUpToOne) {
   });
 }
 
-// The rank with the bad gradient takes part until all know of it.
-TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
+// The rank with the bad gradient takes part in the reduction, so that all know of it.
+TEST(DdpRefusals, AGradientRefusedOnOneRankFailsBackwardOnAll) {
   run_ranks(3, [](World& world) {
     for (const int64_t bucket_bytes : kBucketSizes) {
       Replica ours(at::kDouble, 0);
@@ -146,9 +146,10 @@ TEST(DdpRefusals, AGradientRefusedOnOneRankIsToldByBackwardOnAll) {
       } catch (const ConfigError& error) {
         said = error.what();
       }
-      RANK_EXPECT(contains(said, rank_of(world) == 1 ? "the gradient of parameter 'table' is of "
-                                                       "layout Sparse; only dense"
-                                                     : "refused on another rank of group world"))
+      RANK_EXPECT(contains(said, rank_of(world) == 1
+                                     ? "the gradient of parameter 'table' is of "
+                                       "layout Sparse; only dense"
+                                     : "another rank of group world refused a gradient"))
           << said;
       ours.zero_grad();
       step(false);
@@ -182,7 +183,7 @@ TEST(DdpRefusals, GradientsThatComeTooLateAreNamed) {
   });
 }
 
-// ---- What goes wrong between the ranks
+// ---- Failures between ranks
 
 TEST(DdpFailures, ARankThatSkipsBackwardIsMissedInTime) {
   run_ranks(3, [](World& world) {

@@ -1,4 +1,4 @@
-// What gradients of replicas become in every case but the plain one.
+// Gradients of replicas in all special cases.
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -38,12 +38,12 @@ at::Tensor all_rows(const World& world, uint64_t step) {
   return GlobalBatch(world, at::kDouble, false, step).all;
 }
 
-/// How many operations were started on the reduce lane so far.
+/// Number of operations on the reduce lane so far.
 uint64_t num_operations(const Ddp& ddp) {
   return ddp.group().state().communicator()->sequence();
 }
 
-// ---- Which gradients are added up
+// ---- Which gradients are summed
 
 TEST(DdpGradients, PassesUnderNoSyncAreReducedByTheNextOne) {
   run_ranks(2, [](World& world) {
@@ -61,7 +61,7 @@ TEST(DdpGradients, PassesUnderNoSyncAreReducedByTheNextOne) {
       ours.loss(rows_of(world, 2)).backward();
       for (uint64_t step = 0; step < 3; ++step) whole.loss(all_rows(world, step)).backward();
       RANK_EXPECT(gradient_difference(ours, whole) < kExact) << round;
-      if (round > 0) continue;  // Then onto gradients that are views already.
+      if (round > 0) continue;  // Then accumulate into gradients that are views.
       ours.zero_grad();
       whole.zero_grad();
     }
@@ -107,7 +107,7 @@ struct Branches {
       parameters.push_back({name, at::ones({3}, here(at::kDouble)).requires_grad_()});
     }
   }
-  // Rank 0 goes one way, the others another; in the next step the other way round.
+  // Rank 0 takes one branch, the others another; in the next step vice versa.
   at::Tensor loss(int64_t rank, int step) const {
     const size_t branch = (rank == 0) == (step % 2 == 0) ? 1 : 2;
     const double factor = static_cast<double>(rank + 1);
@@ -148,7 +148,7 @@ TEST(DdpGradients, ARankWithoutRowsReducesAlone) {
     const Replica whole(at::kDouble, 0);
     const Ddp ddp({ours.parameters}, world.group(), {.bucket_bytes = 500});
     for (uint64_t step = 0; step < 3; ++step) {
-      const bool idle = rank_of(world) == step;  // Rank 0 in the first pass, which shows the order.
+      const bool idle = rank_of(world) == step;  // Rank 0 in the first pass, which finds the order.
       ddp.set_share(idle ? 0 : 0.5);
       if (idle) {
         ddp.reduce();
@@ -206,13 +206,13 @@ TEST(DdpGradients, DeferredWeightGradientsAreReducedWhenAskedFor) {
       ddp.finish_reduce();
       RANK_EXPECT(gradient_difference(ours, whole) < kExact) << step;
       for (const Parameter& parameter : ours.parameters)
-        parameter.tensor.grad().zero_();  // Views remain.
+        parameter.tensor.grad().zero_();  // They stay views.
       whole.zero_grad();
     }
   });
 }
 
-// The second pass of a recomputed part runs inside a node of the first.
+// The second pass of a recomputed part runs in a node of the first.
 class Recomputed : public torch::autograd::Function<Recomputed> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -255,9 +255,9 @@ TEST(DdpGradients, PassesInsideOfPassesAreReducedOnce) {
   });
 }
 
-// ---- How they travel
+// ---- How gradients are sent
 
-// What the others have found is sent while this rank still computes: shown by the order of events.
+// Buckets are sent while the backward pass still computes, as the order of events shows.
 TEST(DdpBuckets, TheFirstIsSentBeforeTheLastGradientIsThere) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, rank_of(world));
@@ -316,7 +316,7 @@ at::Tensor transposed_weight() {
   return random_tensor({5, 3}, at::kDouble, 3).t().requires_grad_();
 }
 
-TEST(DdpBuckets, GradientsLieLikeTheirParameters) {
+TEST(DdpBuckets, GradientsHaveTheStridesOfTheirParameters) {
   run_ranks(2, [](World& world) {
     const at::Tensor weight = transposed_weight();
     const Ddp ddp({{{"weight", weight}}}, world.group());
@@ -330,7 +330,7 @@ TEST(DdpBuckets, GradientsLieLikeTheirParameters) {
   });
 }
 
-// Whole numbers of eight bits: four of them add up exactly in fp32 and not in bf16.
+// Integers of eight bits: the sum of four is exact in fp32, but not in bf16.
 at::Tensor eight_bits(uint64_t seed) {
   return random_tensor({64}, at::kFloat, seed).mul(100).round().clamp(-255, 255);
 }
@@ -372,7 +372,7 @@ TEST(DdpBuckets, BuffersAreRankZerosWhenAskedFor) {
   });
 }
 
-TEST(DdpBuckets, AGroupOfOneIsLeftAlone) {
+TEST(DdpBuckets, AGroupOfOneDoesNothing) {
   run_ranks(2, [](World& world) {
     const Replica ours(at::kDouble, rank_of(world));
     const Replica plain(at::kDouble, rank_of(world));

@@ -1,4 +1,4 @@
-// Replicas that train as one process would: optimizers, dtypes, buckets, uneven batches.
+// Replicas train like one process: optimizers, dtypes, buckets, uneven batches.
 #include <gtest/gtest.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -55,7 +55,7 @@ struct Trainer {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 };
 
-// Every rank also trains on all rows by itself, from rank 0's values.
+// For comparison, every rank also trains on all rows alone, from rank 0's values.
 void train_both(const World& world, const Training& run) {
   SCOPED_TRACE(run.text());
   const bool exact = run.dtype == at::kDouble;

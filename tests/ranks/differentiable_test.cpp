@@ -1,5 +1,4 @@
-// Gradients through collectives, against those of one process that computes what all ranks compute
-// together.
+// Gradients through collectives, compared with one process that computes the work of all ranks.
 #include "tessera/comm/differentiable.h"
 
 #include <ATen/ATen.h>
@@ -14,8 +13,7 @@ namespace {
 using testkit::here;
 using testkit::run_ranks;
 
-// What rank `rank` feeds in, and the weights of its loss: small whole numbers, so that all sums are
-// exact.
+// The input of rank `rank` and the weights of its loss: small integers, so that sums are exact.
 at::Tensor input_of(int64_t rank, at::IntArrayRef shape) {
   return at::arange(at::empty(shape).numel(), here(at::kDouble))
       .reshape(shape)
@@ -29,8 +27,8 @@ at::Tensor weights_of(int64_t rank, at::IntArrayRef shape) {
       .remainder(7);
 }
 
-// One process: all ranks' inputs as leaves, what every rank computes from them, the sum of all
-// losses, all gradients.
+// One process: the inputs of all ranks as leaves, the computation of every rank, the sum of all
+// losses, and all gradients.
 std::vector<at::Tensor> gradients_together(
     int64_t size, at::IntArrayRef shape,
     const std::function<at::Tensor(const std::vector<at::Tensor>&, int64_t rank)>& output) {
@@ -48,7 +46,7 @@ std::vector<at::Tensor> gradients_together(
   return gradients;
 }
 
-// This rank's share of the same.
+// This rank's part of the same.
 at::Tensor gradient_here(int64_t rank, at::IntArrayRef shape,
                          const std::function<at::Tensor(const at::Tensor&)>& output) {
   const at::Tensor input = input_of(rank, shape).requires_grad_();
@@ -79,7 +77,7 @@ void check_gather_and_scatter(const Group& group) {
   }
 }
 
-// The sum's gradient passes as it is; every rank's loss counts once, on that rank.
+// The backward of the sum is the identity; every rank's loss counts once, on that rank.
 void check_reduce(const Group& group) {
   const int64_t me = group.rank().value;
   const std::vector<int64_t> shape{4};
@@ -103,7 +101,7 @@ void check_exchange(const Group& group) {
   for (const int64_t share : send) rows += share;
   const at::Tensor x = input_of(me, {rows, 2}).requires_grad_();
   const at::Tensor y = differentiable::all_to_all(x, send, send, group);
-  // Each row's weight says who received it: so its gradient does, too.
+  // The weight of a row identifies its receiver, and so does its gradient.
   (y * static_cast<double>(me + 1)).sum().backward();
   std::vector<at::Tensor> expected;
   for (int64_t peer = 0; peer < size; ++peer) {

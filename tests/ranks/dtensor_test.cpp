@@ -1,4 +1,4 @@
-// Distributed tensors on real ranks: random meshes, shapes and placements, against one process.
+// DTensors on real ranks: random meshes, shapes and placements, compared with one process.
 #include "tessera/tensor/dtensor.h"
 
 #include <ATen/ATen.h>
@@ -78,7 +78,7 @@ Input any_input(int64_t world_size) {
   return input;
 }
 
-// The same with some axes partial.
+// The same with some Partial axes.
 Input any_partial_input(int64_t world_size) {
   Input input = any_input(world_size);
   for (Placement& placement : input.from) {
@@ -97,7 +97,7 @@ at::Tensor counting(const Shape& shape) {
   return at::arange(at::empty(shape).numel(), here(at::kDouble)).reshape(shape).remainder(7).add(1);
 }
 
-// This rank's part, cut here without a word to the others.
+// This rank's part, computed without communication.
 at::Tensor own_part(const at::Tensor& whole, const DeviceMesh& mesh, const Placements& placements) {
   return distribute_tensor(whole, mesh, placements, {.src_data_rank = std::nullopt}).to_local();
 }
@@ -118,7 +118,7 @@ void check_round_trip(const World& world, const Input& input) {
   RANK_EXPECT(b.full_tensor().equal(whole)) << text_of(input);
 }
 
-// Which term this rank has, and the terms' number.
+// The index of this rank's term, and the number of terms.
 std::pair<int64_t, int64_t> term_of(const DeviceMesh& mesh, const Placements& placements) {
   int64_t index = 0;
   int64_t count = 1;
@@ -161,7 +161,8 @@ void check_partial(const World& world, const Input& input) {
   RANK_EXPECT(a.redistribute(input.to).to_local().equal(got)) << "twice the same bits";
 }
 
-// The loss is the same on all ranks, so the gradient of each part is that part of the whole's.
+// The loss is the same on all ranks, so the gradient of each part is that part of the full
+// gradient.
 void check_gradients(const World& world, const Input& input) {
   const DeviceMesh mesh = mesh_of(world, input.mesh);
   const at::Tensor weights = counting(input.shape).remainder(5).sub(2);
@@ -172,7 +173,7 @@ void check_gradients(const World& world, const Input& input) {
   const at::Tensor expected = own_part(weights, mesh, gradient_placements(input.from));
   RANK_EXPECT(local.grad().equal(expected)) << text_of(input);
 
-  // Each rank with a loss of its own: the gradients add up.
+  // Each rank has its own loss, so the gradients are summed.
   const Placements terms(input.mesh.size(), Partial{});
   const at::Tensor again = local.detach().requires_grad_();
   const DTensor b = DTensor::from_local(again, mesh, input.from, {.shape = input.shape});
@@ -207,7 +208,7 @@ uint64_t num_operations(const Group& group) {
   return group.state().communicator()->sequence();
 }
 
-// What goes the same way goes as one operation, whatever the tensors' shapes.
+// Equal redistributions are one operation, whatever the shapes.
 void check_batch(const DeviceMesh& mesh, const Placement& from, const Placement& to,
                  int64_t expected_operations) {
   std::vector<DTensor> tensors;
@@ -251,17 +252,16 @@ bool refused(const std::string& part, const std::function<void()>& body) {
   return message.find(part) != std::string::npos;
 }
 
-// What one rank has wrong all refuse, and the next collective meets.
-TEST(DTensor, AllRefuseAlike) {
+// If one rank has wrong arguments, all throw, and the next collective works.
+TEST(DTensor, AllRanksRefuse) {
   run_ranks(4, [](World& world) {
     const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
     const bool odd = world.rank().value == 2;
     const Placements rows{Shard{0}, Replicate{}};
     const auto shape = FromLocalOptions{.shape = Shape{4, 3}};
-    RANK_EXPECT(
-        refused(odd ? "has shape (5,3), but of a tensor (4,3)" : "refused on another rank", [&] {
-          (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows, shape);
-        }));
+    RANK_EXPECT(refused(odd ? "has shape (5,3), but must have " : "refused on another rank", [&] {
+      (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows, shape);
+    }));
     RANK_EXPECT(refused("differs between the ranks; here it is a tensor (", [&] {
       (void)DTensor::from_local(at::zeros({odd ? 5 : 2, 3}, here()), mesh, rows);
     }));
@@ -271,11 +271,11 @@ TEST(DTensor, AllRefuseAlike) {
     RANK_EXPECT(refused(odd ? "names dimension 2" : "refused on another rank", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{odd ? 2 : 0}, Replicate{}});
     }));
-    RANK_EXPECT(refused("src_data_rank 2 is not on every axis", [&] {
+    RANK_EXPECT(refused("src_data_rank 2 does not exist on every axis", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, rows,
                               {.src_data_rank = GroupRank{2}});
     }));
-    RANK_EXPECT(refused("are 1 for a mesh of 2 axes", [&] {
+    RANK_EXPECT(refused("got 1 for a mesh of 2 axes", [&] {
       (void)distribute_tensor(at::zeros({4, 3}, here()), mesh, {Shard{0}});
     }));
     RANK_EXPECT(refused("mix the reductions sum and max", [&] {

@@ -1,4 +1,4 @@
-// A Llama on replicas of pipelines, against the same Llama in one process.
+// A Llama on replicas of pipelines, compared with the same Llama in one process.
 #include "tessera/train/engine.h"
 
 #include <ATen/ATen.h>
@@ -35,7 +35,7 @@ using testkit::run_ranks;
 
 constexpr uint64_t kSeed = 3;
 constexpr int64_t kSteps = 3;
-// The same sums in another order: some thousand additions of numbers about 1.
+// The same sums in another order: a few thousand additions of numbers near 1.
 constexpr double kExact = 1e-11;
 
 struct Case {
@@ -46,12 +46,16 @@ struct Case {
   bool tied = false;
   int64_t batch = 8;
   bool adamw = false;
+  int64_t shard = 1;
+  Reshard reshard = Reshard::kAllButLast;
+  bool recompute = false;
 };
 
 std::string text_of(const Case& c) {
-  return concat("dp ", c.dp, " × pp ", c.pp, ", ", to_string(c.kind), ", ", c.microbatches,
-                " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "",
-                c.adamw ? ", AdamW" : "");
+  return concat(
+      "dp ", c.dp, " × pp ", c.pp, ", ", to_string(c.kind), ", ", c.microbatches,
+      " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "", c.adamw ? ", AdamW" : "",
+      c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.reshard)) : "");
 }
 
 LlamaConfig config_of(const Case& c) {
@@ -111,7 +115,7 @@ struct Reference {
   Trained trained = {};
 };
 
-// With plain LibTorch, without an engine.
+// Plain LibTorch, without an engine.
 Reference train_alone(const Case& c) {
   Reference alone{Llama(config_of(c), {.dtype = at::kDouble, .device = testkit::device()})};
   const Llama& model = alone.model;
@@ -134,12 +138,22 @@ bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
   return at::allclose(at::tensor(a), at::tensor(b), kExact, kExact);
 }
 
+// The elements of the whole that the part holds.
+at::Tensor elements_of(const at::Tensor& whole, const Part& part) {
+  std::vector<at::Tensor> runs;
+  for (const Span& span : part.spans()) {
+    runs.push_back(whole.detach().reshape(-1).slice(0, span.begin, span.end));
+  }
+  return at::cat(runs);
+}
+
 void expect_same_parameters(const Case& c, const Parameters& mine, const Llama& whole) {
   std::map<std::string, at::Tensor> expected;
   for (const Parameter& parameter : whole.named_parameters())
     expected[parameter.name] = parameter.tensor;
   for (const Parameter& parameter : mine) {
-    RANK_EXPECT(at::allclose(parameter.tensor, expected.at(parameter.name), kExact, kExact))
+    const at::Tensor part = elements_of(expected.at(parameter.name), parameter.place.part);
+    RANK_EXPECT(at::allclose(parameter.tensor.detach().reshape(-1), part, kExact, kExact))
         << parameter.name << "; " << text_of(c);
   }
 }
@@ -152,9 +166,14 @@ Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
   const LlamaConfig config = config_of(c);
   Model model = llama_model(config, {.dtype = dtype, .device = testkit::device()});
   model.fill = [config](const Parameters& parameters) { fill_llama(parameters, config, kSeed); };
-  const Plan plan = train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp});
+  const Plan plan =
+      train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp, .dp_shard = c.shard});
   return compose(model, realize(plan, world),
-                 {.batch = c.batch, .schedule = schedule_of(c), .device = testkit::device()});
+                 {.batch = c.batch,
+                  .schedule = schedule_of(c),
+                  .device = testkit::device(),
+                  .recompute = c.recompute,
+                  .fsdp = {.reshard = c.reshard}});
 }
 
 void check_case(World& world, const Case& c) {
@@ -167,7 +186,7 @@ void check_case(World& world, const Case& c) {
   expect_same_parameters(c, engine.parameters(), alone.model);
 }
 
-// Every kind, tied and not, on a shape of the mesh.
+// Every kind, tied and untied, on one mesh shape.
 void check_kinds(World& world, int64_t dp, int64_t pp) {
   for (const ScheduleKind kind :
        {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kInterleaved1F1B,
@@ -211,15 +230,68 @@ TEST(Engine, FourRanksTrainAsOneProcess) {
   });
 }
 
+TEST(Engine, TwoShardsTrainAsOneProcess) {
+  using enum Reshard;
+  run_ranks(2, [](World& world) {
+    for (const Reshard policy : {kAlways, kNever, kAllButLast, kKeep}) {
+      for (const bool tied : {false, true}) {
+        check_case(world,
+                   {.microbatches = 1, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
+      }
+      check_case(world, {.microbatches = 3, .batch = 7, .shard = 2, .reshard = policy});
+      check_case(
+          world,
+          {.microbatches = 2, .tied = true, .shard = 2, .reshard = policy, .recompute = true});
+    }
+  });
+}
+
+TEST(Engine, ThreeShardsTrainAsOneProcess) {
+  run_ranks(3, [](World& world) {
+    check_case(world, {.microbatches = 2, .tied = true, .batch = 8, .adamw = true, .shard = 3});
+  });
+}
+
+// HSDP, and pipelines of shards.
+TEST(Engine, FourShardsTrainAsOneProcess) {
+  run_ranks(4, [](World& world) {
+    check_case(world, {.microbatches = 1, .batch = 9, .adamw = true, .shard = 4});
+    for (const bool tied : {false, true}) {
+      check_case(world, {.dp = 2, .microbatches = 1, .tied = tied, .adamw = true, .shard = 2});
+      check_case(world, {.dp = 2,
+                         .pp = 2,
+                         .kind = ScheduleKind::kZBVZeroBubble,
+                         .tied = tied,
+                         .recompute = true});
+      for (const ScheduleKind kind :
+           {ScheduleKind::k1F1B, ScheduleKind::kZBVZeroBubble, ScheduleKind::kInterleaved1F1B}) {
+        for (const Reshard policy : {Reshard::kAllButLast, Reshard::kKeep}) {
+          check_case(
+              world,
+              {.pp = 2, .kind = kind, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
+        }
+      }
+    }
+  });
+}
+
 TEST(Engine, StagesAreWrittenAsOneModel) {
   run_ranks(4, [](World& world) {
-    for (const bool tied : {false, true}) {
-      const Case c{.dp = 2, .pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tied = tied};
+    int64_t round = 0;
+    for (const bool tied : {false, true, false, true}) {
+      const int64_t shard = 1 + ++round / 3;  // First replicas, then shards.
+      const Case c{.dp = 2 / shard,
+                   .pp = 2,
+                   .kind = ScheduleKind::kZBVZeroBubble,
+                   .tied = tied,
+                   .shard = shard};
       const Engine engine = engine_of(world, c, at::kFloat);
       const testkit::TemporaryFolder folder;
       const Llama whole(config_of(c));
+      const Group& norm = engine.plan().group("norm");
+      if (norm.global_rank(GroupRank{0}) != GlobalRank{0}) continue;
       gather_parameters(
-          engine.parameters(), whole.named_parameters(), engine.plan().group("norm"),
+          engine.parameters(), whole.named_parameters(), norm,
           [&](const auto& source) { whole.save(folder.path(), Llama::kShardBytes, source); });
       if (world.rank().value != 0) continue;
       Llama read(config_of(c)), made(config_of(c));
@@ -240,7 +312,7 @@ std::string token_file(const testkit::TemporaryFolder& folder) {
   return folder.file("tokens.bin", bytes);
 }
 
-// A learning rate that makes the second loss, or its gradients, infinite or no number.
+// A learning rate that makes the second loss or its gradients non-finite.
 void train_wildly(World& world, const Case& c) {
   Engine engine = engine_of(world, c, at::kFloat);
   const auto optimizer = optimizer_of(c, engine.parameters());

@@ -1,5 +1,5 @@
-// Ranks that die, stop and hang: the others say who, where and when, and end. The ranks are started
-// without a launcher, whose signals would come first.
+// Ranks that die, stop and hang: the others report which rank, where and when, and end. The test
+// starts the ranks without a launcher, whose signals would come first.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -30,11 +30,11 @@ using testkit::SpawnedRanks;
 
 constexpr const char* kScene = "TESSERA_TEST_SCENE";
 constexpr int64_t kWorldSize = 4;
-constexpr int kRaised = 7;               // Exit code of a rank that caught a CommError and told it.
+constexpr int kRaised = 7;               // Exit code of a rank that reported a CommError.
 constexpr seconds kPromised{10};         // How soon the others must have ended.
-constexpr const char* kLong = "600000";  // Milliseconds, for time-outs that must not come.
+constexpr const char* kLong = "600000";  // Milliseconds, for timeouts that must not expire.
 constexpr const char* kStartTimeout =
-    "2500";  // A rank that dies before it came is missed after this.
+    "2500";  // A rank that dies before it connects is missed after this.
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -84,7 +84,7 @@ void play(const std::string& scene, World& world) {
   if (scene == "recv") {
     at::Tensor tensor = at::zeros({8});
     const GroupRank next{(world.rank().value + 1) % kWorldSize};
-    recv(tensor, next, dp).wait();  // Nobody sends.
+    recv(tensor, next, dp).wait();  // No rank sends.
   }
   if (scene == "shutdown") {
     if (victim) std::this_thread::sleep_for(seconds(30));
@@ -103,7 +103,7 @@ milliseconds duration(const char* name) {
   return milliseconds(std::stoll(variable(name)));
 }
 
-// Plays the scene as one rank; the process ends here.
+// Runs the scene as one rank; the process ends here.
 [[noreturn]] void play_as_rank(const std::string& scene) {
   int code = 0;
   try {
@@ -139,7 +139,7 @@ bool all_ready(SpawnedRanks& ranks) {
   return true;
 }
 
-// Those who are left raise within the promised time; returns what they said, in rank order.
+// The other ranks throw within the promised time; returns their errors, in rank order.
 std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim) {
   const auto deadline = std::chrono::steady_clock::now() + kPromised;
   std::vector<std::string> said;
@@ -160,15 +160,15 @@ std::vector<std::string> what_the_others_say(SpawnedRanks& ranks, int64_t victim
   return said;
 }
 
-// The error names who is missing: the rank, or rank 0 as the holder of the store.
+// The error names the missing rank, or rank 0 as the host of the store.
 bool names(const std::string& said, int64_t victim) {
   const std::regex listed(concat("ranks? ([0-9]+, )*", victim, "\\b"));
   return std::regex_search(said, listed) &&
-         (contains(said, "went missing") || contains(said, "no sign of life") ||
+         (contains(said, "went missing") || contains(said, "no heartbeat") ||
           contains(said, "ended without closing") ||
           (victim == 0 && contains(said, "holds the store")) ||
           (victim == 0 && contains(said, "cannot reach the store of rank 0")) ||
-          (victim == 0 && contains(said, "did not meet rank 0")));
+          (victim == 0 && contains(said, "could not connect to rank 0")));
 }
 
 int num_rounds() {
@@ -194,13 +194,13 @@ struct Round {
 
 struct Kills {
   std::string scene;
-  bool when_ready = true;  // Otherwise at start-up.
-  int64_t longest_ms = 0;  // The random moment comes within this time.
+  bool when_ready = true;  // Otherwise at startup.
+  int64_t longest_ms = 0;  // The random moment is within this time.
   int at_once = 5;
   std::map<std::string, std::string> variables = {};
 };
 
-// Rounds run side by side, a few at a time: most of a round is waiting.
+// A few rounds run in parallel, because a round mostly waits.
 void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>& check) {
   for (int first = 0; first < num_rounds(); first += kills.at_once) {
     std::vector<std::thread> threads;
@@ -228,7 +228,7 @@ void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>&
   }
 }
 
-TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
+TEST(LostRanks, AKillDuringAnAllReduceIsReported) {
   kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
@@ -238,7 +238,7 @@ TEST(LostRanks, AKillInTheMiddleOfAnAllReduceIsTold) {
   });
 }
 
-TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
+TEST(LostRanks, AKillDuringABackwardPassIsReported) {
   kill_in_rounds({.scene = "train", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
@@ -248,8 +248,8 @@ TEST(LostRanks, AKillInTheMiddleOfABackwardPassIsToldByIt) {
   });
 }
 
-TEST(LostRanks, AKillAtStartUpIsTold) {
-  // One world at a time: the time within which ranks must have come is short here.
+TEST(LostRanks, AKillAtStartupIsReported) {
+  // One world at a time: the start timeout is short here.
   kill_in_rounds({.scene = "reduce",
                   .when_ready = false,
                   .longest_ms = 700,
@@ -261,7 +261,7 @@ TEST(LostRanks, AKillAtStartUpIsTold) {
                  });
 }
 
-TEST(LostRanks, AKillDuringShutdownIsTold) {
+TEST(LostRanks, AKillDuringShutdownIsReported) {
   kill_in_rounds({.scene = "shutdown", .longest_ms = 500}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "close of the world failed after ") && names(said, round.victim))
@@ -270,7 +270,7 @@ TEST(LostRanks, AKillDuringShutdownIsTold) {
   });
 }
 
-TEST(LostRanks, AKillWhileOthersWaitForAMessageIsTold) {
+TEST(LostRanks, AKillWhileOthersWaitForAMessageIsReported) {
   SpawnedRanks ranks = start("recv", 2);
   ASSERT_TRUE(all_ready(ranks));
   ranks.signal(2, SIGKILL);
@@ -279,7 +279,7 @@ TEST(LostRanks, AKillWhileOthersWaitForAMessageIsTold) {
   }
 }
 
-TEST(LostRanks, AKillInTheMiddleOfAPipelinesStepIsTold) {
+TEST(LostRanks, AKillDuringAPipelineStepIsReported) {
   kill_in_rounds({.scene = "pipeline", .longest_ms = 1000}, [](const Round& round) {
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, " of group world failed after ") && names(said, round.victim))
@@ -288,7 +288,7 @@ TEST(LostRanks, AKillInTheMiddleOfAPipelinesStepIsTold) {
   });
 }
 
-TEST(LostRanks, ARankThatThrowsIsTold) {
+TEST(LostRanks, ARankThatThrowsIsReported) {
   SpawnedRanks ranks = start("throws", 3);
   for (const std::string& said : what_the_others_say(ranks, 3)) {
     EXPECT_TRUE(contains(said, "barrier #2 of group world failed after ") &&
@@ -306,17 +306,17 @@ TEST(LostRanks, AStoppedRankIsMissed) {
   }
 }
 
-// A process that wakes up finds that nobody has answered for long, since it did not ask.
-TEST(LostRanks, AStoppedRankThatWakesUpTellsOfItself) {
+// A process that wakes up has seen no heartbeats for long, because it did not read any.
+TEST(LostRanks, AStoppedRankThatWakesUpReportsItself) {
   SpawnedRanks ranks = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   SpawnedRanks alone = start("reduce", 2, {{"TESSERA_SILENCE_SECONDS", "2"}});
   ASSERT_TRUE(all_ready(ranks) && all_ready(alone));
   ranks.signal(2, SIGSTOP);
   alone.signal(2, SIGSTOP);
-  ASSERT_TRUE(ranks.wait_for_output(1, "raised: ", kPromised));  // Rank 0 is still there.
+  ASSERT_TRUE(ranks.wait_for_output(1, "raised: ", kPromised));  // Rank 0 is still alive.
   ranks.signal(2, SIGCONT);
   EXPECT_EQ(what_the_others_say(alone, 2).size(), kWorldSize - 1U);
-  alone.signal(2, SIGCONT);  // Nobody is.
+  alone.signal(2, SIGCONT);  // No rank is alive.
   for (SpawnedRanks* world : {&ranks, &alone}) {
     const auto end = world->wait_for_end(2, kPromised);
     ASSERT_TRUE(end.has_value()) << world->output(2);
@@ -334,12 +334,12 @@ TEST(LostRanks, AHangReportNamesAStoppedRank) {
   ranks.signal(1, SIGSTOP);
   for (const std::string& said : what_the_others_say(ranks, 1)) {
     EXPECT_TRUE(contains(said, "timed out after") && contains(said, "rank 1 was last seen ") &&
-                contains(said, " and has given no sign of life for "))
+                contains(said, " and has sent no heartbeat for "))
         << said;
   }
 }
 
-TEST(LostRanks, AHangReportSaysWhereEveryRankIs) {
+TEST(LostRanks, AHangReportHasTheOperationOfEveryRank) {
   SpawnedRanks ranks = start("elsewhere", 2, {{"TESSERA_TEST_TIMEOUT", "3000"}});
   const std::string report =
       "ranks 0, 1, 3 are in all_reduce #3 of group dp; rank 2 is in barrier #2 of group world";
@@ -351,7 +351,7 @@ TEST(LostRanks, AHangReportSaysWhereEveryRankIs) {
 }  // namespace
 }  // namespace tessera
 
-// The ranks of a scene are this program, too.
+// The ranks of a scene run this program as well.
 int main(int argc, char** argv) {
   const std::string scene = tessera::variable(tessera::kScene);
   if (!scene.empty()) tessera::play_as_rank(scene);

@@ -11,10 +11,10 @@
 #include "tessera/comm/world.h"
 #include "tessera/plan/plan.h"
 
-/// What the tests of the dialects' groups on real ranks have in common.
+/// Helpers for tests of the dialects' groups on real ranks.
 namespace tessera::testkit {
 
-/// A world of its own, current while the body runs: it begins without communicators.
+/// A new world without communicators, which is current while the body runs.
 inline void in_fresh_world(const std::function<void(World&)>& body) {
   World& world = World::make_current(
       World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)}));
@@ -23,7 +23,7 @@ inline void in_fresh_world(const std::function<void(World&)>& body) {
   World::clear_current();
 }
 
-/// Sums that tell who is in a group: of the ranks' numbers, and of one bit a rank.
+/// Sums that identify the members of a group: of the rank numbers, and of one bit per rank.
 struct RankSums {
   int64_t numbers = 0;
   int64_t bits = 0;
@@ -40,7 +40,7 @@ inline RankSums sums_of(const RankGroup& ranks) {
   return sums;
 }
 
-/// The same, added up by the members themselves.
+/// The same, by an all-reduce of the group.
 inline RankSums reduced_sums(const World& world, const Group& group) {
   const RankSums own = sums_of({world.rank()});
   const at::Tensor sums = all_reduce(at::tensor({own.numbers, own.bits}, at::kLong), group).wait();

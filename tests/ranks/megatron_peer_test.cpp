@@ -1,5 +1,5 @@
-// The cases of Megatron-Core's own tests that exchange tensors, on eight real ranks. Comments name
-// the peer's cases.
+// The cases of Megatron-Core's own tests that exchange tensors, on eight real ranks. Comments have
+// the names of the peer's cases.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(PeerRanks, GradientsOfSeveralInstancesAddUp) {
           initialize_model_parallel(
               {.expert_model_parallel_size = ep, .num_distributed_optimizer_instances = instances});
           const at::Tensor gradient = at::arange(kRanks) + 100 * world.rank().value;
-          // An expert's gradient is the sum over its copies: the ranks of the same ep index.
+          // An expert's gradient is the sum over its replicas: the ranks of the same ep index.
           const at::Tensor expected =
               all_reduce(gradient.clone(), get_expert_data_parallel_group()).wait();
           const Group inside = *get_expert_data_parallel_group(true, true);
@@ -96,7 +96,7 @@ TEST(PeerRanks, GradientsOfSeveralInstancesAddUp) {
   });
 }
 
-// optimizer tests: this rank's place among the instances
+// optimizer tests: this rank's index among the instances
 TEST(PeerRanks, InstancesAreCountedByTheGroupBetweenThem) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {

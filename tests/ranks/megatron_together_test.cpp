@@ -1,5 +1,5 @@
-// Megatron's parallel state on real ranks: what one rank cannot do, none does; groups work; groups
-// made by hand do not mix.
+// Megatron's parallel state on real ranks: if one rank fails, all do; groups work; groups made by
+// hand do not mix.
 #include "tessera/dialect/megatron/parallel_state.h"
 
 #include <ATen/ATen.h>
@@ -59,7 +59,7 @@ TEST(MegatronTogether, InitialisesAgainAndAgain) {
   });
 }
 
-// A file, a callback and a variable can be wrong on one rank alone. The others must not wait.
+// A file, a callback and a variable can be wrong on one rank only. The others must not wait.
 TEST(MegatronTogether, WhatOneRankRefusesAllRefuse) {
   run_ranks(3, [](World& world) {
     const bool odd_one = world.rank().value == 1;
@@ -88,7 +88,7 @@ TEST(MegatronTogether, WhatOneRankRefusesAllRefuse) {
   });
 }
 
-// A back end that is missing is refused before any group is made, so that the next try works.
+// A missing back end is refused before any group is made, so that the next call works.
 TEST(MegatronTogether, AMissingBackEndLeavesNothing) {
   run_ranks(2, [](World& world) {
     ParallelState state(world);

@@ -1,4 +1,4 @@
-// Meshes on real ranks: what their groups add up to, and what ranks outside see.
+// Meshes on real ranks: sums over their groups, and ranks outside of the mesh.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ int64_t reduced_rank(const DeviceMesh& mesh, const Group& group) {
   return all_reduce(at::full({1}, mesh.get_rank().value, at::kLong), group).wait().item<int64_t>();
 }
 
-// The ranks that an all_gather over the group brings, in the order in which it brings them.
+// The ranks in the result of an all_gather over the group, in its order.
 RankGroup gathered_ranks(const DeviceMesh& mesh, const Group& group) {
   const at::Tensor all = all_gather(at::full({1}, mesh.get_rank().value, at::kLong), group).wait();
   RankGroup ranks;
@@ -33,7 +33,7 @@ RankGroup gathered_ranks(const DeviceMesh& mesh, const Group& group) {
   return ranks;
 }
 
-// Every axis adds up to its members, and brings them in the order of the axis.
+// Sums and gathers over every axis give its members, in the order of the axis.
 void check_axes(const DeviceMesh& mesh) {
   for (const std::string& axis : mesh.axis_names()) {
     const RankGroup members = mesh.layout().group_of(mesh.get_rank(), {axis});
@@ -89,14 +89,14 @@ TEST(Mesh, SplitsAndConcatenationsAddUp) {
     check_axes(both);
     check_axes(both.flatten());
     const int64_t rank = world.rank().value;
-    const int64_t first = rank / 2 % 2 * 2;  // Of the shard index and its tp pair.
+    const int64_t first = rank / 2 % 2 * 2;  // First rank of the shard index and its tp pair.
     RANK_EXPECT(both.layout().ranks() == to_ranks({first, first + 4, first + 1, first + 5}))
         << both;
   });
 }
 
-// The peer sorts groups, so that a gather on an unsorted mesh brings pieces in another order than
-// that of the coordinates.
+// The peer sorts groups, so there a gather on an unsorted mesh is not in the order of the
+// coordinates.
 TEST(Mesh, AnUnsortedListIsGatheredInItsOrder) {
   run_ranks(8, [](World& world) {
     const DeviceMesh mesh(world, Layout::from_ranks({{"dp", 3}}, to_ranks({7, 5, 3})));
@@ -122,8 +122,8 @@ TEST(Mesh, FromExistingGroups) {
   });
 }
 
-// Ranks 0 and 7 are outside, and make what the others make without being waited for.
-TEST(Mesh, RanksOutsideHoldAMeshThatSaysSo) {
+// Ranks 0 and 7 are outside of the mesh; they make the same calls, but the others do not wait.
+TEST(Mesh, RanksOutsideAreNoMembers) {
   run_ranks(8, [](World& world) {
     const Layout layout = Layout::from_ranks({{"dp", 3}, {"tp", 2}}, to_ranks({1, 2, 3, 4, 5, 6}));
     const bool inside = world.rank().value % 7 != 0;
@@ -143,8 +143,8 @@ TEST(Mesh, RanksOutsideHoldAMeshThatSaysSo) {
   });
 }
 
-// What is refused is refused by all, so that nobody waits: the next collective meets.
-TEST(Mesh, AllRefuseAlike) {
+// All ranks throw the same errors, so that none waits: the next collective works.
+TEST(Mesh, AllRanksRefuse) {
   run_ranks(8, [](World& world) {
     const DeviceMesh mesh(world, Layout::row_major({{"dp", 4}, {"tp", 2}}));
     (void)mesh.flatten("x");
@@ -183,7 +183,7 @@ TEST(Mesh, IsDestroyedAndMadeAgain) {
       EXPECT_THROW((void)reduced_rank(mesh, mesh.get_group("tp")), Error);
       EXPECT_THROW((void)mesh.slice({"dp", "tp"}).flatten("late"), StateError);
     }
-    // In one world, too: a mesh that was dropped leaves its communicators to the next.
+    // Within one world as well: a destroyed mesh leaves its communicators to the next.
     for (int round = 0; round < 4; ++round) {
       const DeviceMesh mesh(world, layout, {{"dp", {.lane = Lane::kReduce}}});
       check_axes(mesh);

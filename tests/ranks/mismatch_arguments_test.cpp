@@ -1,5 +1,5 @@
-// Ranks that make groups with different but valid arguments: all are told which one and its values,
-// before anything is made.
+// Ranks that make groups with different but valid arguments: all get an error with the argument and
+// its values, before anything is made.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ using testkit::run_ranks;
 
 constexpr int64_t kRanks = 4;
 
-/// What the ranks call, where rank 1 is `odd`, and what all of them must say.
+/// The call of the ranks, where rank 1 is `odd`, and the error of all.
 struct Case {
   std::string said;
   std::function<void(bool odd)> call;
@@ -33,7 +33,7 @@ struct Case {
 
 std::string differ(const std::string& call, const std::string& odd, const std::string& usual) {
   return concat("the arguments of ", call, " differ on the ranks of group world: rank 1 has ", odd,
-                " where rank 0 of the group has ", usual);
+                ", but rank 0 of the group has ", usual);
 }
 
 std::vector<int64_t> ends(const std::vector<int64_t>& pipeline) {
@@ -56,7 +56,7 @@ std::vector<Case> megatron_cases() {
        }},
       {differ(call, "create_gloo_process_groups false", "create_gloo_process_groups true"),
        [](bool odd) { initialize_model_parallel({.create_gloo_process_groups = !odd}); }},
-      // Functions are compared by what they answer.
+      // Functions are compared by their results.
       {"the plans differ on the ranks of group world: rank 1 has group EMBEDDING_GROUP",
        [](bool odd) {
          initialize_model_parallel(
@@ -85,7 +85,7 @@ std::vector<Case> nemo_cases() {
        }},
       {differ("_create_moe_mesh", "ep_size 2", "ep_size 4"),
        [](bool odd) { nemo::_create_moe_mesh(1, 1, odd ? 2 : 4, "gloo"); }},
-      // What is refused on one rank alone.
+      // Errors of one rank only.
       {"",
        [=](bool odd) {
          create_device_mesh(fsdp, {}, odd ? std::optional<int64_t>(3) : std::nullopt);
@@ -122,7 +122,7 @@ void check_cases(const std::vector<Case>& cases) {
           said = error.what();
         }
         RANK_EXPECT(!said.empty() && contains(said, one.said)) << said << "\n" << one.said;
-        barrier(world.group());  // The ranks are where they were.
+        barrier(world.group());  // The ranks are still in step.
       });
     }
   });
@@ -154,7 +154,7 @@ TEST(MismatchedArguments, OfListedRanksAreComparedAmongThem) {
         said = error.what();
       }
       RANK_EXPECT(rank == 1 || contains(said,
-                                        "rank 2 has tp_size 2 where rank 0 of the group has "
+                                        "rank 2 has tp_size 2, but rank 0 of the group has "
                                         "tp_size 1"))
           << said;
     });

@@ -1,5 +1,4 @@
-// Checked mode: ranks that call different things are all told so, in the same words, before
-// anything is sent.
+// Checked mode: if ranks make different calls, all get the same error before anything is sent.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +17,7 @@ namespace {
 
 using testkit::run_ranks;
 
-/// What the ranks do, where rank 2 is `odd`, and what they must say.
+/// The calls of the ranks, where rank 2 is `odd`, and their errors.
 struct Case {
   std::string name;
   std::function<void(const Group&, bool odd)> call;
@@ -135,7 +134,7 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
+TEST(Mismatch, EveryCollectiveGivesTheSameErrorOnAllRanks) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     for (const Case& one : kCases) {
@@ -150,7 +149,7 @@ TEST(Mismatch, EveryCollectiveIsToldInTheSameWordsOnAllRanks) {
   });
 }
 
-TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
+TEST(Mismatch, WithTwoRanksNoneIsTheOddOne) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const std::string said = message_of(
@@ -162,8 +161,8 @@ TEST(Mismatch, WithTwoRanksNobodyIsTheOddOne) {
   });
 }
 
-// Whoever comes second sees it; the other end is told while it waits.
-TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
+// The second end detects it; the other end gets the error while it waits.
+TEST(Mismatch, AMessageThatDoesNotMatchFailsOnBothEnds) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(2, [](World& world) {
     const int64_t rank = world.rank().value;
@@ -186,7 +185,7 @@ TEST(Mismatch, AMessageThatDoesNotFitIsToldToBothEnds) {
   });
 }
 
-// What is right without the checks is right with them.
+// Calls that work without the checks also work with them.
 TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
@@ -205,7 +204,7 @@ TEST(Mismatch, ChecksChangeNothingWhereTheRanksAgree) {
                                 {P2p::Kind::kRecv, other, previous}};
     (void)batch_send_recv(ring, group).wait();
     RANK_EXPECT(other[3].item<int64_t>() == previous.value);
-    // Started before anybody sends, waited for afterwards.
+    // Started before any rank sends, waited for afterwards.
     Work work = recv(other, previous, group);
     (void)send(mine, next, group).wait();
     (void)std::move(work).wait();

@@ -1,5 +1,5 @@
-// NeMo's device meshes on eight real ranks: whom every axis, flattened axis, MoE axis and helper's
-// sub-mesh reaches.
+// NeMo's device meshes on eight real ranks: the members of every axis, flattened axis, MoE axis and
+// sub-mesh of the helpers.
 #include "tessera/dialect/nemo/mesh_utils.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ using testkit::sums_of;
 
 constexpr int64_t kRanks = 8;
 
-/// Who is in a group, found by trying every rank: positions count up in the last size first.
+/// The members of a group, found by trying every rank; the last size varies fastest.
 class Grid {
  public:
   Grid(std::vector<int64_t> sizes, std::vector<int64_t> ranks)
       : sizes_(std::move(sizes)), ranks_(std::move(ranks)) {}
 
-  // The ranks that differ from this one in these sizes alone, by position.
+  // The ranks that only differ from this one in these sizes, by position.
   RankGroup line(int64_t rank, const std::vector<size_t>& along) const {
     const auto mine = std::ranges::find(ranks_, rank) - ranks_.begin();
     RankGroup members;
@@ -65,7 +65,7 @@ struct Case {
   Grid grid() const {
     return {{sizes.pp_size, replicate(), shard, sizes.cp_size, sizes.tp_size}, ranks};
   }
-  // The experts' (pp, ep_shard, ep, tp), or (pp, ep_shard, ep, 1) where tp belongs to them.
+  // The experts' (pp, ep_shard, ep, tp), or (pp, ep_shard, ep, 1) if tp belongs to them.
   Grid experts(MoeMesh moe) const {
     const int64_t tp = moe == MoeMesh::kDocument ? sizes.tp_size : 1;
     const int64_t shared = static_cast<int64_t>(ranks.size()) / sizes.pp_size / tp;
@@ -83,7 +83,7 @@ struct Case {
   }
 };
 
-// Every way to lay out `count` ranks, with every number of experts' ranks up to that.
+// Every layout of `count` ranks, with every number of expert ranks up to that.
 std::vector<Case> factorisations(int64_t count, const std::vector<int64_t>& ranks) {
   std::vector<Case> all;
   const std::vector<int64_t> sizes{1, 2, 4, 8};
@@ -119,7 +119,7 @@ struct Axes {
   std::vector<size_t> places;
 };
 
-// Every axis of the device mesh, own and flattened, in the places of Case::grid.
+// Every axis of the device mesh, own and flattened, at the positions of Case::grid.
 const std::vector<Axes> kAxes{{"pp", {kPp}},
                               {"dp_replicate", {kReplicate}},
                               {"dp_shard", {kShard}},
@@ -147,7 +147,7 @@ void check_axes(const World& world, const DeviceMesh& mesh, const Case& one) {
   }
 }
 
-// A sub-mesh reaches its members axis by axis, and all together where it is flattened.
+// A sub-mesh reaches its members axis by axis, and all of them if it is flattened.
 void check_submesh(const World& world, const DeviceMesh& submesh, const Case& one) {
   const int64_t rank = world.rank().value;
   const AxisNames names = submesh.axis_names();
@@ -189,7 +189,7 @@ bool fits(const Case& one, MoeMesh moe) {
   return static_cast<int64_t>(one.ranks.size()) / one.sizes.pp_size / tp % one.sizes.ep_size == 0;
 }
 
-// Both kinds of MoE mesh, where the sizes fit them; otherwise all ranks refuse.
+// Both kinds of MoE mesh, if the sizes fit; otherwise all ranks throw.
 void check_experts(const World& world, const Case& one, MoeMesh moe) {
   const auto made = [&] {
     return create_device_mesh(FSDP2Config{}, one.sizes, std::nullopt, one.options(moe));
@@ -245,7 +245,7 @@ TEST(NemoMeshRanks, UnsortedListsAndSubsetsReachTheirMembers) {
   });
 }
 
-// Two models on two halves of the world: each half makes its own, the others look on.
+// Two models on two halves of the world: each half makes its own mesh, the others only call.
 TEST(NemoMeshRanks, HalvesOfTheWorldWorkSideBySide) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
@@ -282,8 +282,8 @@ TEST(NemoMeshRanks, MegatronFSDPReachesItsMembers) {
   });
 }
 
-// What is refused is refused by all, so that nobody waits: the next mesh is made and used.
-TEST(NemoMeshRanks, AllRefuseAlike) {
+// All ranks throw the same errors, so that none waits: the next mesh works.
+TEST(NemoMeshRanks, AllRanksRefuse) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
       struct Refused {

@@ -1,5 +1,5 @@
-// OLMo's meshes on real ranks: the peer's own cases, whom every group of every accessor reaches,
-// and refusals that all ranks share.
+// OLMo's meshes on real ranks: the peer's own cases, the members of every group of every accessor,
+// and errors on all ranks.
 #include "tessera/dialect/olmo/parallel.h"
 
 #include <ATen/ATen.h>
@@ -37,7 +37,7 @@ bool refuses(const std::function<void()>& body) {
   return false;
 }
 
-// ---- The peer's test_build_world_mesh: degrees, 0 where there is no such configuration.
+// ---- The peer's test_build_world_mesh: degrees, 0 if there is no such configuration.
 
 struct PeerCase {
   const char* id = "";
@@ -122,11 +122,11 @@ TEST(OlmoPeerRanks, BuildWorldMeshOnFourRanks) {
                        {.id = "dp_tp_ep_configerror", .tp = 2, .ep = 2}});
 }
 
-// ---- Every accessor of every factorisation of eight ranks.
+// ---- Every accessor of every factorization of eight ranks.
 
 constexpr int64_t kRanks = 8;
 
-// All degrees but dp's; the first three are left out where they are 1, unless ones are wanted.
+// All degrees except dp; the first three are left out if they are 1, unless ones are wanted.
 void add_configurations(std::vector<WorldMeshConfig>& configs, bool ones) {
   const std::vector<int64_t> sizes{1, 2, 4, 8};
   for (const int64_t pp : sizes)
@@ -148,7 +148,7 @@ void add_configurations(std::vector<WorldMeshConfig>& configs, bool ones) {
       }
 }
 
-// The ranks that have this one's coordinates but along some dimensions, by counting alone.
+// The ranks with this rank's coordinates except in some dimensions, by enumeration.
 RankGroup counted_members(const DeviceMesh& mesh, const AxisNames& along) {
   const AxisNames names = mesh.axis_names();
   const std::vector<int64_t> shape = mesh.shape();
@@ -166,7 +166,7 @@ RankGroup counted_members(const DeviceMesh& mesh, const AxisNames& along) {
   return members;
 }
 
-// The dimensions of the world mesh that a dimension of a sub-mesh is made of.
+// The dimensions of the world mesh that form a dimension of a sub-mesh.
 AxisNames made_of(const DeviceMesh& world_mesh, const std::string& name) {
   const Layout& layout = world_mesh.layout();
   if (layout.has_axis(name)) return {name};
@@ -227,7 +227,7 @@ class Sweep {
     }
   }
 
-  // Lists whom it should, in their order, and reaches them.
+  // Has the right members, in order, and reaches them.
   void check_group(const Group& group, const AxisNames& along) {
     const RankGroup members = counted_members(mesh_, along);
     RANK_EXPECT(std::ranges::equal(group.ranks(), members)) << text_ << ": " << group.name();
@@ -292,9 +292,9 @@ TEST(OlmoRanks, StepsHandEveryOutputToTheLossAndBack) {
   });
 }
 
-// ---- Refusals.
+// ---- Errors.
 
-// Nobody has a mesh afterwards, and the next one works.
+// No rank has a mesh afterwards, and the next one works.
 void check_refused(World& world, const WorldMeshConfig& config, const std::string& device = "cpu") {
   RANK_EXPECT(refuses<ConfigError>([&] { build_world_mesh(config, device); }));
   RANK_EXPECT(!get_world_mesh().has_value());
@@ -302,16 +302,16 @@ void check_refused(World& world, const WorldMeshConfig& config, const std::strin
   RANK_EXPECT(reduced_sums(world, whole.get_group()).bits == 255);
 }
 
-TEST(OlmoRanks, AllRefuseAlikeAndTheNextMeshWorks) {
+TEST(OlmoRanks, AllRanksRefuseAndTheNextMeshWorks) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
       const bool odd_one_out = world.rank().value == 5;
       const DataParallelConfig hsdp{.name = DataParallelType::hsdp};
       check_refused(world, {.dp = hsdp, .tp = {{.degree = 3}}});
       if (!at::hasCUDA()) check_refused(world, {.dp = hsdp}, "cuda");
-      setenv("NUM_NODES", odd_one_out ? "3" : "2", 1);  // Refused by one rank alone.
+      setenv("NUM_NODES", odd_one_out ? "3" : "2", 1);  // Refused by one rank only.
       check_refused(world, {.dp = hsdp});
-      setenv("NUM_NODES", odd_one_out ? "4" : "2", 1);  // By none, but they want different meshes.
+      setenv("NUM_NODES", odd_one_out ? "4" : "2", 1);  // Refused by none, but the meshes differ.
       check_refused(world, {.dp = hsdp});
       setenv("NUM_NODES", "2", 1);
       check_refused(world, {.dp = hsdp, .tp = {{.degree = odd_one_out ? 2 : 4}}});

@@ -1,4 +1,4 @@
-// The OLMo dialect's distributed.utils: the peer's own tests, and what its tables do not hold.
+// The OLMo dialect's distributed.utils: the peer's own tests, and cases that its tables lack.
 #include "tessera/dialect/olmo/utils.h"
 
 #include <ATen/ATen.h>
@@ -17,7 +17,7 @@ namespace {
 using testkit::run_ranks;
 using Words = std::pair<std::string, std::string>;
 
-// Makes the test's world the current one: the dialect's functions act on it.
+// Makes the test's world the current one, which the dialect's functions use.
 void as_current(World& world, const std::function<void()>& body) {
   World::make_current(std::move(world));
   body();

@@ -1,5 +1,5 @@
-// Megatron's parallel_state on eight real ranks: whom every group reaches, which groups share a
-// communicator, and what each step of a life leaves behind.
+// Megatron's parallel_state on eight real ranks: the members of every group, which groups share a
+// communicator, and the state after each step of the life cycle.
 #include "tessera/dialect/megatron/parallel_state.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ void check_pipeline(World& world, const ParallelState& state, const std::string&
   RANK_EXPECT(state.is_rank_in_position_embedding_group() == (stage == 0)) << what;
 }
 
-// Every way to lay out the decoder and the experts on eight ranks.
+// Every layout of the decoder and the experts on eight ranks.
 std::vector<MegatronConfig> factorisations(const std::string& order) {
   std::vector<MegatronConfig> configs;
   const std::vector<int64_t> sizes{1, 2, 4, 8};
@@ -118,7 +118,7 @@ TEST(ParallelStateRanks, OtherOrdersReachTheirMembers) {
   run_ranks(kRanks, [](World& world) { sweep(world, "dp-ep-cp-tp-pp"); });
 }
 
-// One of each optional kind of group, and what they do together.
+// One of each optional kind of group, and combinations.
 std::vector<MegatronConfig> with_options() {
   const EmbeddingRanks all_stages = [](const Ranks& stages) { return stages; };
   const EmbeddingRanks backwards = [](const Ranks& stages) {
@@ -173,7 +173,7 @@ Tuple tuple_of(const Group& group) {
   return {RankGroup(group.ranks().begin(), group.ranks().end()), group.backend(), group.lane()};
 }
 
-// Groups are one communicator where they describe the same, and only there.
+// Groups share a communicator if and only if their descriptions are equal.
 void check_sharing(const ParallelState& state, const std::string& what) {
   for (const Group& a : state.groups()) {
     for (const Group& b : state.groups()) {
@@ -186,13 +186,13 @@ void check_sharing(const ParallelState& state, const std::string& what) {
   }
 }
 
-// The recorder's books hold every communicator of a world.
+// The recorder knows every communicator of a world.
 size_t num_communicators(const World& world) {
   return world.group().state().world().recorder->dump("").groups.size();
 }
 
-// What the plan describes on Gloo, where NCCL's options do not count, and the group of all ranks,
-// in which they agree before anything is made.
+// The groups of the plan on Gloo, where NCCL's options do not matter, and the group of all ranks,
+// in which they compare plans first.
 size_t num_tuples(const World& world, const Plan& plan) {
   std::set<Tuple> tuples{tuple_of(world.group())};
   for (const auto& [name, ranks] : groups_with(world.rank(), plan)) {
@@ -296,7 +296,7 @@ TEST(ParallelStateRanks, HandlesAreOneOrTwoWhereMegatronsAre) {
   });
 }
 
-// What runs side by side must not mix: even ranks begin with the gather, odd ones with the sum.
+// Concurrent operations must not mix: even ranks begin with the gather, odd ranks with the sum.
 TEST(ParallelStateRanks, GathersRunBesideSums) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
@@ -392,7 +392,7 @@ TEST(ParallelStateRanks, WhatIsRefusedLeavesNothingAndTheNextOneWorks) {
   run_ranks(kRanks, [](World&) {
     in_fresh_world([](World& world) {
       const EmbeddingRanks stranger = [](const Ranks&) { return Ranks{99}; };
-      // Fails on one rank alone: the others must not wait for it.
+      // Fails on one rank only: the others must not wait for it.
       const EmbeddingRanks moody = [&](const Ranks& stages) {
         if (world.rank().value == 5) throw ConfigError("rank 5 does not know");
         return stages;
@@ -482,7 +482,7 @@ TEST(ParallelStateRanks, TimeOutsOfOneGroupAndOfAll) {
       RANK_EXPECT(world.group(to_ranks({0, 1}), {}).timeout() == std::chrono::seconds(40));
       update_pg_timeout(std::chrono::milliseconds(300), tensor);
       RANK_EXPECT(get_pipeline_model_parallel_group().timeout() == std::chrono::seconds(40));
-      std::string message;  // The odd rank of each pair does not come.
+      std::string message;  // The odd rank of each pair does not call it.
       if (tensor.rank() == GroupRank{0}) message = refusal<CommError>([&] { barrier(tensor); });
       RANK_EXPECT(tensor.rank() != GroupRank{0} || contains(message, "timed out")) << message;
       barrier(get_pipeline_model_parallel_group());

@@ -1,4 +1,4 @@
-// A step of a pipeline takes the memory and the time that its simulation says, and records them.
+// A pipeline step takes the memory and the time of its simulation, and records them.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -42,7 +42,7 @@ TEST(PipelineCosts, MemoryDoesNotGrowWithSteps) {
 
 constexpr int64_t kMemoryRows = 1024;
 
-// The most bytes that live at once on this rank, sampled in the stage itself.
+// Peak memory of this rank in bytes, sampled in the stage itself.
 int64_t most_live_bytes(World& world, int64_t microbatches) {
   const Schedule schedule = generate({.pp = 2, .microbatches = microbatches});
   PipelineTrial trial(world, schedule);
@@ -66,7 +66,7 @@ int64_t most_live_bytes(World& world, int64_t microbatches) {
 
 TEST(PipelineCosts, MoreMicrobatchesTakeNoMoreMemory) {
   run_ranks(2, [](World& world) {
-    // Some tensors of a microbatch, for when an engine lets go of them a moment later; and the
+    // A few tensors of a microbatch, because an engine may release them a moment later; and the
     // losses.
     constexpr int64_t kSlack = 4 * kMemoryRows * testkit::kWidth * 8 + 128 * 64;
     const int64_t few = most_live_bytes(world, 32);
@@ -77,8 +77,8 @@ TEST(PipelineCosts, MoreMicrobatchesTakeNoMoreMemory) {
 
 // ---- Time
 
-// Seconds of a forward, an input gradient and a weight gradient at least: long beside what a busy
-// machine takes to wake somebody up.
+// Least seconds of a forward, an input gradient and a weight gradient: long compared with the
+// wake-up latency of a busy machine.
 constexpr double kUnit = 0.05;
 bool resting = false;
 
@@ -86,7 +86,7 @@ void rest() {
   if (resting) std::this_thread::sleep_for(std::chrono::duration<double>(kUnit));
 }
 
-// A layer that takes time without needing a core.
+// A layer that takes time without using a core.
 class Slow : public torch::autograd::Function<Slow> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -128,7 +128,7 @@ double units_of(const Action& action) {
 
 struct Measured {
   double makespan = 0;
-  double unit = 0;  // What a rest really took, on average over all ranks.
+  double unit = 0;  // Measured time of a rest, averaged over all ranks.
 };
 
 Measured measure(World& world, const std::vector<RecordedAction>& actions) {
@@ -157,7 +157,7 @@ Measured measured_step(World& world, const Schedule& schedule) {
   const PipelineBatch batch{
       .inputs = {at::ones({rows, 1})}, .target = at::zeros({rows, 1}), .record = true};
   resting = false;
-  pipeline.step(batch);  // Shapes are announced.
+  pipeline.step(batch);  // Announces the shapes.
   resting = true;
   return measure(world, pipeline.step(batch).record->actions);
 }

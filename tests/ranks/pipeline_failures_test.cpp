@@ -1,4 +1,4 @@
-// What goes wrong on one rank of a pipeline is told to all, and what cannot be is refused by all.
+// Failures on one rank of a pipeline are reported on all, and invalid input is refused by all.
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ std::string words_of(const std::function<void()>& body) {
   return "nothing";
 }
 
-// The culprit tells its own error, the others who it was.
+// The failing rank throws its own error, the others name that rank.
 void check_told(const World& world, int64_t culprit, const std::string& own,
                 const std::string& said, const std::string& place) {
   const bool right = world.rank().value == culprit
@@ -72,11 +72,11 @@ TEST(PipelineFailures, AStageThatThrowsEndsTheStepOnAllRanks) {
           const std::string said = words_of([&] { pipeline.step(batch); });
           check_told(world, culprit, "other: this stage has a bug", said, concat(stage, "F2"));
         };
-        fails();  // While shapes are announced,
+        fails();  // While shapes are announced.
         throwing = false;
         pipeline.step(batch);
         throwing = true;
-        fails();  // and when they are known.
+        fails();  // With known shapes.
         throwing = false;
         RANK_EXPECT(words_of([&] { pipeline.step(batch); }) == "nothing");
       }
@@ -84,7 +84,7 @@ TEST(PipelineFailures, AStageThatThrowsEndsTheStepOnAllRanks) {
   });
 }
 
-TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
+TEST(PipelineFailures, UndefinedOutputsAreReported) {
   run_ranks(2, [](World& world) {
     const Schedule schedule = generate({.pp = 2, .microbatches = 2});
     Stage stage{.index = world.rank().value, .forward = [](const Tensors& x, const StagePass& p) {
@@ -94,12 +94,12 @@ TEST(PipelineFailures, OutputsThatAreNoTensorsAreTold) {
                       {.loss = loss_of_stage, .device = testkit::device()});
     const std::string said =
         words_of([&] { pipeline.step({.inputs = {inputs_of(4)}, .target = targets_of(4)}); });
-    check_told(world, 0, "ConfigError: output 0 of stage 0 for microbatch 0 is no tensor", said,
+    check_told(world, 0, "ConfigError: output 0 of stage 0 for microbatch 0 is undefined", said,
                "0F0");
   });
 }
 
-TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
+TEST(PipelineFailures, UnexpectedShapesAreReported) {
   run_ranks(2, [](World& world) {
     const Schedule schedule = generate({.pp = 2, .microbatches = 2});
     const Parts parts = make_parts(2);
@@ -116,17 +116,17 @@ TEST(PipelineFailures, ShapesThatChangeByThemselvesAreTold) {
     pipeline.step(batch);
     width = 2;
     const std::string said = words_of([&] { pipeline.step(batch); });
-    check_told(world, 0, "ConfigError: stage 0 gave Double [2, 2]", said, "0SEND_F0");
+    check_told(world, 0, "ConfigError: stage 0 returned Double [2, 2]", said, "0SEND_F0");
   });
 }
 
-/// Something that all ranks must refuse, each with words of its own or of all.
+/// A call that all ranks must refuse, with the same error or with different ones.
 struct Refusal {
   std::string name;
   std::function<void(World&)> act;
-  std::string own;          // On the rank that it is about,
-  int64_t culprit = -1;     // where there is one.
-  std::string others = "";  // Empty: the same.
+  std::string own;          // The error on `culprit`, or on all ranks.
+  int64_t culprit = -1;     // The rank with the cause; -1 if there is none.
+  std::string others = "";  // The error on the other ranks.
 };
 
 Pipeline two_stages(World& world, const Parts& parts) {
@@ -150,33 +150,33 @@ std::vector<Refusal> refusals() {
   const PipelineBatch good{.inputs = {inputs_of(8)}, .target = targets_of(8)};
   return {
       {"a missing stage", [=](World& w) { with_stages(w, {w.rank().value == 0 ? 0 : 7}); },
-       "ConfigError: rank 1 has stage 7, but the table has stages 0 to 1"},
+       "ConfigError: rank 1 has stage 7, but the schedule has stages 0 to 1"},
       {"no stage",
        [=](World& w) {
          with_stages(w, w.rank().value == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{});
        },
-       "ConfigError: stage 1 is missing; the table has it on rank 1"},
+       "ConfigError: stage 1 is missing; the schedule has it on rank 1"},
       {"a stage twice",
        [=](World& w) {
          with_stages(w, w.rank().value == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1});
        },
-       "ConfigError: stage 1 is there 2 times (on rank 0 and 1)"},
+       "ConfigError: stage 1 exists 2 times (on rank 0 and 1)"},
       {"stages on the wrong rank", [=](World& w) { with_stages(w, {1 - w.rank().value}); },
-       "ConfigError: stage 0 is on rank 1; the table has it on rank 0"},
+       "ConfigError: stage 0 is on rank 1; the schedule has it on rank 0"},
       {"a table for more ranks",
        [=](World& w) { Pipeline({}, generate({.pp = 4, .microbatches = 4}), w.group()); },
-       "ConfigError: the table is for 4 ranks, but group world has 2"},
+       "ConfigError: the schedule is for 4 ranks, but group world has 2"},
       {"different tables",
        [=](World& w) {
          Pipeline({}, generate({.pp = 2, .microbatches = 4 + w.rank().value}), w.group());
        },
-       "ConfigError: ranks 0 and 1 of group world have different tables"},
+       "ConfigError: ranks 0 and 1 of group world have different schedules"},
       {"a table without messages",
        [=](World& w) {
          const Schedule table = with_reduce_grad(generate({.pp = 2, .microbatches = 2}));
          Pipeline(stages_of(parts, table, GroupRank{w.rank().value}), table, w.group());
        },
-       "ConfigError: table 1F1B has neither messages nor is it compute-only"},
+       "ConfigError: schedule 1F1B has no sends and receives"},
       {"a stage without a function",
        [=](World& w) {
          std::vector<Stage> stages{testkit::stage_of(w.rank().value, parts[0])};
@@ -187,7 +187,7 @@ std::vector<Refusal> refusals() {
        "ConfigError: that every stage can be run"},
       {"too few rows",
        [=](World& w) { step_with(w, {.inputs = {inputs_of(3)}, .target = targets_of(3)}); },
-       "ConfigError: a batch of 3 rows cannot be cut into 4 microbatches"},
+       "ConfigError: a batch of 3 rows cannot be split into 4 microbatches"},
       {"other targets",
        [=](World& w) { step_with(w, {.inputs = {inputs_of(8)}, .target = targets_of(7)}); },
        "ConfigError: the targets of rank 1 have 7 rows, but the inputs have 8"},
@@ -215,7 +215,7 @@ std::vector<Refusal> refusals() {
          c10::AutoGradMode mode(w.rank().value == 0);
          step_with(w, good);
        },
-       "ConfigError: a step needs gradients, but they are switched off here", 1,
+       "ConfigError: a step needs gradients, but they are disabled here", 1,
        "ConfigError: rank 1 of group world refused the step"},
       {"a step that one rank skips",
        [=](World& w) {
@@ -244,11 +244,11 @@ TEST(PipelineFailures, BadInputIsRefusedByAllRanks) {
           << refusal.name << ": " << said;
     }
     PipelineTrial(world, generate({.pp = 2, .microbatches = 4}))
-        .check_step(8);  // Nothing is left over.
+        .check_step(8);  // No messages are left over.
   });
 }
 
-TEST(PipelineFailures, APipelineThatWasMovedFromSaysSo) {
+TEST(PipelineFailures, AMovedFromPipelineThrows) {
   run_ranks(2, [](World& world) {
     const Parts parts = make_parts(2);
     Pipeline first = two_stages(world, parts);

@@ -9,12 +9,12 @@
 #include "tessera/schedule/search.h"
 #include "tests/testkit/device.h"
 
-/// A small model in parts, and what one process makes of it.
+/// A small model in parts, and its results in one process.
 namespace tessera::testkit {
 
 inline constexpr int64_t kWidth = 4;
 
-/// Values that depend on the number alone: the same model on every rank.
+/// Values that only depend on the number: the same model on every rank.
 inline at::Tensor values(int64_t number, const std::vector<int64_t>& sizes,
                          at::ScalarType dtype = at::kDouble) {
   const at::Tensor flat = at::arange(at::empty(sizes).numel(), here(at::kDouble));
@@ -66,7 +66,7 @@ inline at::Tensor forward_all(const Parts& parts, at::Tensor x) {
   return x;
 }
 
-/// Even stages defer their weight gradients, odd ones do not know how to.
+/// Even stages defer their weight gradients, odd ones do not support it.
 inline Stage stage_of(int64_t index, const Part& part) {
   const bool defers = index % 2 == 0;
   return {.index = index,
@@ -77,7 +77,7 @@ inline Stage stage_of(int64_t index, const Part& part) {
           .defers = defers};
 }
 
-/// The stages that the table gives this rank.
+/// The stages of this rank in the schedule.
 inline std::vector<Stage> stages_of(const Parts& parts, const Schedule& schedule, GroupRank rank) {
   std::vector<Stage> stages;
   for (const int64_t index : schedule.stages_of(rank)) {
@@ -86,7 +86,7 @@ inline std::vector<Stage> stages_of(const Parts& parts, const Schedule& schedule
   return stages;
 }
 
-/// Whether the gradients of a rank's stages are those of one process.
+/// Whether the gradients of a rank's stages equal those of one process.
 inline bool same_gradients(const Parts& parts, const Parts& reference,
                            const std::vector<int64_t>& stages, double tolerance) {
   for (const int64_t stage : stages) {

@@ -1,4 +1,4 @@
-// Pipelines on real ranks: every table gives the loss and the gradients of one process.
+// Pipelines on real ranks: every schedule gives the loss and the gradients of one process.
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::optional<Schedule> schedule_of(const ScheduleConfig& config) {
   try {
     return make_schedule(config, {});
   } catch (const ConfigError&) {
-    return std::nullopt;  // A number of microbatches that the kind does not take.
+    return std::nullopt;  // The kind does not support this number of microbatches.
   }
 }
 
@@ -60,7 +60,7 @@ void check_kinds(int64_t world_size) {
                             schedule.microbatches(), " microbatches"));
         PipelineTrial trial(world, schedule);
         trial.check_step(2 * schedule.microbatches());
-        trial.check_step(2 * schedule.microbatches() + 1);  // Gradients of both steps add up.
+        trial.check_step(2 * schedule.microbatches() + 1);  // Steps accumulate.
       }
     }
   });
@@ -79,7 +79,7 @@ TEST(PipelineRanks, EveryKindOnFourRanks) {
   check_kinds(4);
 }
 
-// ---- Any table
+// ---- Any schedule
 
 void check_random_tables(int64_t world_size) {
   run_ranks(world_size, [](World& world) {
@@ -151,12 +151,12 @@ TEST(PipelineRanks, EvaluationGivesOutputsAndLossWithoutGradients) {
         RANK_EXPECT(!trial.parts[size_t(trial.mine[0])].weight.grad().defined());
         RANK_EXPECT(result.peak_activations == 0);
       }
-      trial.check_step(9);  // And training goes on.
+      trial.check_step(9);  // Training continues.
     }
   });
 }
 
-// Two tensors and a mask cross; one of them is not used by the next stage's loss.
+// A stage sends two tensors and a mask; the loss does not use one of them.
 Tensors mixed_stage(const Part& part, const Tensors& inputs, int64_t stage) {
   if (stage == 0) return {part.forward(inputs[0]), inputs[0] * part.gain, inputs[0] > 0};
   const at::Tensor mixed = part.forward(inputs[0]) * inputs[2];
@@ -209,7 +209,7 @@ TEST(PipelineRanks, KeywordsReachEveryStage) {
 
 // ---- Hooks
 
-TEST(PipelineRanks, HooksAreCalledWhereTheTableSaysSo) {
+TEST(PipelineRanks, HooksAreCalledAtTheirActions) {
   run_ranks(2, [](World& world) {
     const Schedule schedule =
         generate({.kind = ScheduleKind::kInterleaved1F1B, .pp = 2, .microbatches = 4});

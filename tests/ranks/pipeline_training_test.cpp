@@ -43,7 +43,7 @@ std::vector<int64_t> all_stages(const Parts& parts) {
   return stages;
 }
 
-/// The batch of a step: another one each time.
+/// The batch of a step; different for each step.
 at::Tensor batch_of(int64_t step, int64_t kind, at::ScalarType dtype) {
   return testkit::values(1000 * kind + step, {kRows, testkit::kWidth}, dtype);
 }
@@ -131,7 +131,7 @@ TEST(PipelineTraining, EqualsOneProcessOnFourRanks) {
 
 TEST(PipelineTraining, ModulesAreStages) {
   run_ranks(2, [](World& world) {
-    torch::manual_seed(7);  // Both ranks make both modules, and each runs one.
+    torch::manual_seed(7);  // Both ranks make both modules; each runs one.
     torch::nn::Linear first(4, 5);
     torch::nn::Linear second(5, 2);
     first->to(testkit::device());

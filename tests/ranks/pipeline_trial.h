@@ -11,7 +11,7 @@
 
 namespace tessera::testkit {
 
-/// A model on a pipeline, and the same in this process alone.
+/// A model on a pipeline, and the same model in this process only.
 struct PipelineTrial {
   PipelineTrial(const World& world, const Schedule& schedule)
       : parts(make_parts(schedule.num_stages())),
@@ -20,7 +20,7 @@ struct PipelineTrial {
         pipeline(stages_of(parts, schedule, GroupRank{world.rank().value}), schedule, world.group(),
                  {.loss = loss_of_stage, .device = testkit::device()}) {}
 
-  // What a rank has to know of the batch, and nothing else.
+  // Only the inputs that this rank needs.
   PipelineBatch batch(int64_t rows) const {
     PipelineBatch given;
     if (pipeline.has_first_stage()) given.inputs = {inputs_of(rows)};

@@ -1,5 +1,5 @@
-// Lines as a program ported from Python has them: each compiles and means what it meant there. What
-// must not compile is in tests/e2e/porting_errors.
+// Lines of programs ported from Python: each compiles and has the same meaning. Lines that must not
+// compile are in tests/e2e/porting_errors.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ TEST_F(Porting, EverythingPrints) {
   EXPECT_EQ(printed(MeshDimName::tp), "tp");
 }
 
-// The examples of the documents' own pages.
+// The examples in the documentation.
 
 TEST_F(Porting, NemosExampleInItsOrder) {
   const FSDP2Config config{.sequence_parallel = true};

@@ -1,4 +1,4 @@
-// Sharded tensors on real ranks: however many there are and however they lie, the values are those
+// Sharded tensors on real ranks: with any number of ranks and any placements, the values are those
 // of one process.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -71,7 +71,7 @@ void check_flat(const World& world) {
   RANK_EXPECT(tensor.gather().equal(whole(Normal{})));
 }
 
-// The gradient of a sharded dropout is zero where the value is, and scaled alike.
+// The gradient of a sharded dropout is zero where the value is zero, and has the same scale.
 void check_gradient(const DeviceMesh& mesh) {
   const Box box = compute_local_shape_and_global_offset(kShape, mesh, Placements{Shard{1}});
   const at::Tensor local = at::ones(box.shape, here()).set_requires_grad(true);

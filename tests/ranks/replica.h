@@ -18,12 +18,12 @@
 #include "tessera/tensor/parameter.h"
 #include "tests/testkit/device.h"
 
-/// What the tests of data parallelism have in common.
+/// Helpers for tests of data parallelism.
 namespace tessera::testkit {
 
-/// Of sums in float64, whatever their order.
+/// Tolerance for float64 sums in any order.
 inline constexpr double kExact = 1e-12;
-/// A bucket for each parameter, some buckets, and one for all.
+/// One bucket per parameter, a few buckets, and one for all.
 inline const std::vector<int64_t> kBucketSizes{1, 500, int64_t{1} << 30};
 
 inline at::Tensor random_tensor(at::IntArrayRef shape, at::ScalarType dtype, uint64_t seed) {
@@ -31,7 +31,7 @@ inline at::Tensor random_tensor(at::IntArrayRef shape, at::ScalarType dtype, uin
   return at::randn(shape, generator, at::kDouble).to(here(dtype));
 }
 
-/// A small network of plain tensors: other values for another seed.
+/// A small network of plain tensors; the values depend on the seed.
 struct Replica {
   Replica(at::ScalarType dtype, uint64_t seed, int64_t num_layers = 3) {
     for (int64_t i = 0; i < num_layers; ++i) {
@@ -49,7 +49,7 @@ struct Replica {
     const at::Tensor& weight = parameters[2 * index].tensor;
     return at::linear(x, weight, parameters[2 * index + 1].tensor).tanh();
   }
-  /// The mean over the rows, as training wants it.
+  /// The mean loss over the rows.
   at::Tensor loss(const at::Tensor& rows) const {
     at::Tensor x = rows;
     for (size_t i = 0; i < parameters.size() / 2; ++i) x = layer(i, x);
@@ -69,8 +69,7 @@ struct Replica {
   Parameters parameters;
 };
 
-/// Rows of a global batch, and those of one rank: equal shares, or each rank one more than the one
-/// before.
+/// Rows of a global batch, and those of one rank: equal shares, or one row more per rank.
 struct GlobalBatch {
   GlobalBatch(const World& world, at::ScalarType dtype, bool uneven, uint64_t step) {
     const int64_t rank = world.rank().value;
@@ -89,7 +88,7 @@ inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return a.detach().sub(b.detach()).abs().max().item<double>();
 }
 
-/// The largest difference between the gradients of two replicas; infinite where one is missing.
+/// The largest difference between the gradients of two replicas; infinite if one is missing.
 inline double gradient_difference(const Replica& a, const Replica& b) {
   double largest = 0;
   for (size_t i = 0; i < a.parameters.size(); ++i) {
@@ -118,7 +117,7 @@ inline at::Tensor rows_of(const World& world, uint64_t step) {
   return GlobalBatch(world, at::kDouble, false, step).mine;
 }
 
-/// The loss, whose weight gradients come later.
+/// The loss with deferred weight gradients.
 inline at::Tensor deferred_loss(const Replica& replica, const at::Tensor& rows,
                                 const WeightGradients& later) {
   at::Tensor x = rows;

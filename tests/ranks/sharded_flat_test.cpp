@@ -28,7 +28,7 @@ at::Tensor counting(const Shape& shape) {
   return at::arange(at::empty(shape).numel(), here(at::kFloat)).reshape(shape);
 }
 
-// The peer's: spans of a tensor (2, 3) on two ranks, and the default.
+// The peer's specs: spans of a tensor (2, 3) on two ranks, and the default.
 std::vector<std::optional<ShardingSpec>> specs_of_the_peer() {
   const Shape shape{2, 3};
   return {
@@ -37,7 +37,7 @@ std::vector<std::optional<ShardingSpec>> specs_of_the_peer() {
       ShardingSpec(shape, {{{0, 2}, {4, 6}}, {{2, 4}}}), std::nullopt};
 }
 
-// test_shard_and_gather, of values and of a meta tensor.
+// test_shard_and_gather, with values and with a meta tensor.
 template <class Tensor>
 void check_shard_and_gather(const Group& group) {
   for (const auto& spec : specs_of_the_peer()) {
@@ -102,7 +102,7 @@ struct Input {
   std::vector<FlatSpans> offsets;
 };
 
-// The tensor cut at random places, the pieces dealt to random ranks.
+// The tensor, split at random places, with the pieces on random ranks.
 Input any_input(int64_t num_ranks) {
   Input input;
   const auto num_dims = *rc::gen::inRange<size_t>(0, 4);
@@ -167,11 +167,10 @@ TEST(ShardedFlat, On5Ranks) {
   run_ranks(5, check_all);
 }
 
-// Although others hold the whole tensor, its memory goes when it is resharded and comes back with
-// the next unshard.
+// Even if others hold the full tensor, reshard frees its memory, and the next unshard restores it.
 TEST(ShardedFlat, NoSecondCopyStaysAlive) {
   run_ranks(2, [](World& world) {
-    // Counts what lives on the CPU, so that the tensors are there on any machine.
+    // Only CPU memory is counted, so the tensors are on the CPU on any machine.
     const testkit::LiveMemory& memory = testkit::LiveMemory::watch();
     constexpr int64_t kNumel = 1 << 20;
     constexpr int64_t kSlack = 4096;
@@ -188,7 +187,7 @@ TEST(ShardedFlat, NoSecondCopyStaysAlive) {
         tensor.unshard_();
         holders.push_back(tensor.tensor());
         RANK_EXPECT(lives(mine + kNumel)) << memory.bytes() - before;
-        const at::Tensor loss = tensor.tensor().square().sum();  // Saves the whole for backward.
+        const at::Tensor loss = tensor.tensor().square().sum();  // Saves the full tensor.
         tensor.reshard_();
         RANK_EXPECT(lives(mine)) << memory.bytes() - before;
         if (freed_storage_throws()) {
@@ -206,7 +205,7 @@ TEST(ShardedFlat, NoSecondCopyStaysAlive) {
   });
 }
 
-// Momentum on the shard, whole tensors in the loss: the values of one process that has it all.
+// Momentum on the shard, full tensors in the loss: the values are those of one process.
 TEST(ShardedFlat, AnOptimizerKeepsWorking) {
   run_ranks(3, [](World& world) {
     const at::Tensor start = counting({4, 5}).div(10);
@@ -236,7 +235,7 @@ bool refused(const std::string& part, const std::function<void()>& body) {
   return message.find(part) != std::string::npos;
 }
 
-TEST(ShardedFlat, AllRefuseAlike) {
+TEST(ShardedFlat, AllRanksRefuse) {
   run_ranks(3, [](World& world) {
     const Group group = world.group();
     const bool odd = world.rank().value == 1;
@@ -247,13 +246,13 @@ TEST(ShardedFlat, AllRefuseAlike) {
     RANK_EXPECT(refused("differs between the ranks", [&] { shard({odd ? 5 : 4}); }));
     RANK_EXPECT(refused("has spans for 2 ranks, but group",
                         [&] { shard({4}, ShardingSpec::even({4}, 2)); }));
-    RANK_EXPECT(refused(odd ? "a tensor of shape (5) was given" : "refused on another rank",
+    RANK_EXPECT(refused(odd ? "a tensor of shape (5) does not fit" : "refused on another rank",
                         [&] { shard({odd ? 5 : 4}, ShardingSpec::even({4}, 3)); }));
     ShardedFlatTensor plain(at::zeros({odd ? 3 : 2}, here()));
     RANK_EXPECT(refused(odd ? "the shard of rank 1 has 3 elements" : "refused on another rank",
                         [&] { plain.mark_as_sharded(ShardingSpec::even({6}, 3), group); }));
     EXPECT_THROW((void)plain.sharding_spec(), StateError);
-    RANK_EXPECT(refused("data of shape (7) was given for a tensor of shape (6)", [&] {
+    RANK_EXPECT(refused("data of shape (7) does not fit a tensor of shape (6)", [&] {
       auto tensor = shard({6});
       tensor.unshard_(at::zeros({7}, here()));
     }));

@@ -1,5 +1,5 @@
-// Worlds and groups on real ranks: what is shared, what is apart, what can be made again, and who
-// may listen.
+// Worlds and groups on real ranks: which communicators are shared, separate or made again, and
+// where processes listen.
 #include "tessera/comm/world.h"
 
 #include <ATen/ATen.h>
@@ -53,8 +53,8 @@ TEST(World, RefusesBadGroups) {
   });
 }
 
-// Two logical groups of equal ranks on different lanes, used from two threads in different order on
-// different ranks.
+// Two groups of equal ranks on different lanes, used by two threads in a different order on each
+// rank.
 TEST(World, LanesDoNotMix) {
   run_ranks(2, [](World& world) {
     const Group compute = world.group(to_ranks({0, 1}), {.lane = Lane::kCompute});
@@ -79,8 +79,8 @@ TEST(World, LanesDoNotMix) {
   });
 }
 
-// Thirty groups in one call: every axis of every factorisation of 8, some of them twice on other
-// lanes.
+// Thirty groups in one call: every axis of every factorization of 8, some of them twice on
+// different lanes.
 std::vector<GroupRequest> thirty_groups() {
   std::vector<GroupRequest> requests;
   for (const int64_t stride : {1, 2, 4}) {
@@ -138,7 +138,7 @@ TEST(World, CloseAndConnectAgainFiftyTimes) {
   });
 }
 
-TEST(World, ADroppedWorkPoisonsTheGroupAndSaysSo) {
+TEST(World, ADroppedWorkMakesTheGroupUnusable) {
   run_ranks(2, [](World& world) {
     const Group group = world.group(to_ranks({0, 1}), {.name = "dropped", .lane = Lane::kP2p});
     { const Work dropped = all_reduce(at::ones({1}), group); }
@@ -174,8 +174,8 @@ TEST(World, ATimeoutIsACommErrorThatNamesTheOperation) {
   });
 }
 
-// Every TCP socket on which this process listens is on loopback.
-TEST(World, OneHostListensOnLoopbackAlone) {
+// Every TCP socket of this process listens on loopback only.
+TEST(World, OneHostListensOnLoopbackOnly) {
   run_ranks(2, [](World& world) {
     barrier(world.group());
     const std::vector<testkit::TcpSocket> sockets = testkit::tcp_sockets();
@@ -188,7 +188,7 @@ TEST(World, OneHostListensOnLoopbackAlone) {
   });
 }
 
-// As c10d's "cpu:gloo,cuda:nccl": a program that was written for the CPU runs where NCCL is.
+// Like c10d's "cpu:gloo,cuda:nccl": a program written for the CPU also runs with NCCL.
 TEST(World, NcclGroupsSendCpuTensorsOverGloo) {
   run_ranks(2, [](World& world) {
     const Group group = world.group(to_ranks({1, 0}), {.name = "nccl", .backend = Backend::kNccl});
@@ -225,7 +225,7 @@ struct AttachedToWorld {
 TEST(World, MovedFromOnesSaySo) {
   World world = World::fake(GlobalRank{0}, 2);
   const World other = std::move(world);
-  // NOLINTBEGIN(bugprone-use-after-move): what is tested.
+  // NOLINTBEGIN(bugprone-use-after-move): this is tested.
   EXPECT_THROW((void)world.rank(), StateError);
   EXPECT_THROW((void)world.size(), StateError);
   EXPECT_THROW((void)world.launch(), StateError);

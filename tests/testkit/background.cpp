@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{60};  // Two busy cores, and room to spare.
+constexpr std::chrono::seconds kTimeout{60};  // Enough for two busy cores.
 
 struct Ends {
   int reader;
@@ -46,7 +46,7 @@ Ends make_pipe() {
   _exit(127);
 }
 
-// Appends what is there; false at the end.
+// Appends the available output; false at its end.
 bool read_into(int descriptor, std::string& text) {
   std::array<char, 65536> bytes{};
   const ssize_t length = read(descriptor, bytes.data(), bytes.size());
@@ -60,9 +60,9 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-bool is_readable(int descriptor, std::chrono::seconds patience) {
+bool is_readable(int descriptor, std::chrono::seconds timeout) {
   pollfd polled{descriptor, POLLIN, 0};
-  return poll(&polled, 1, static_cast<int>(patience.count() * 1000)) == 1;
+  return poll(&polled, 1, static_cast<int>(timeout.count() * 1000)) == 1;
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ bool Background::read_more(int milliseconds) {
 }
 
 void Background::await(const std::string& text, size_t times) {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kTimeout;
   while (count_of(seen_.out, text) + count_of(seen_.err, text) < times) {
     if ((out_ < 0 && err_ < 0) || Clock::now() > deadline) {
       FAIL() << "'" << text << "' did not come:\n" << seen_.out << seen_.err;
@@ -119,7 +119,7 @@ void Background::await(const std::string& text, size_t times) {
 }
 
 Finished Background::finish() {
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kTimeout;
   while ((out_ >= 0 || err_ >= 0) && Clock::now() < deadline) read_more(1000);
   if (out_ >= 0 || err_ >= 0) {
     ADD_FAILURE() << "it does not end:\n" << seen_.out << seen_.err;
@@ -136,13 +136,13 @@ Finished Background::finish() {
 
 bool Background::leaves_nobody() {
   char byte = 0;
-  return is_readable(lifeline_, kPatience) && read(lifeline_, &byte, 1) == 0;
+  return is_readable(lifeline_, kTimeout) && read(lifeline_, &byte, 1) == 0;
 }
 
 bool has_ended(pid_t pid) {
   const int descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (descriptor < 0) return true;
-  const bool ended = is_readable(descriptor, kPatience);
+  const bool ended = is_readable(descriptor, kTimeout);
   close(descriptor);
   return ended;
 }

@@ -10,8 +10,8 @@
 
 namespace tessera::testkit {
 
-/// A program that runs beside the test. Whatever it starts holds its lifeline, too: when that ends,
-/// nobody of them is left. Its own end kills the program.
+/// A program that runs in parallel to the test. The processes that it starts inherit one end of a
+/// pipe; when that end is closed, all of them have ended. The destructor kills the program.
 class Background {
  public:
   /// The first word is the program's path.
@@ -22,17 +22,16 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// What was read so far.
+  /// The output so far.
   const Finished& seen() const { return seen_; }
   void signal(int number) const;
-  /// Reads until stdout or stderr has this text so many times; a failure of the test where it does
-  /// not come.
+  /// Reads until stdout or stderr has this text so many times; the test fails if it does not come.
   void await(const std::string& text, size_t times = 1);
-  /// Reads to the end of both streams; a failure of the test where that takes too long.
+  /// Reads to the end of both streams; the test fails if that takes too long.
   Finished finish();
-  /// Whether every process that it started ends soon.
+  /// Whether all processes that it started end soon.
   bool leaves_nobody();
-  /// Of the launcher alone, in KiB; after finish().
+  /// Memory of the launcher only, in KiB; after finish().
   int64_t peak_memory_kib() const { return peak_kib_; }
 
  private:
@@ -47,7 +46,7 @@ class Background {
   Finished seen_;
 };
 
-/// Waits until the process, which need not be a child, has ended; false where it does not soon.
+/// Waits until the process, which may be no child, has ended; false if that takes too long.
 bool has_ended(pid_t pid);
 
 }  // namespace tessera::testkit

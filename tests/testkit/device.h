@@ -6,14 +6,14 @@
 
 namespace tessera::testkit {
 
-/// Where tests put their tensors: the CPU, or what TESSERA_TEST_DEVICE says. tests/gpu.sh asks for
+/// The device for tensors in tests: the CPU, or TESSERA_TEST_DEVICE, which tests/gpu.sh sets to
 /// cuda.
 inline c10::Device device() {
   const char* const name = std::getenv("TESSERA_TEST_DEVICE");
   return c10::Device(name == nullptr ? "cpu" : name);
 }
 
-/// The options of a tensor there.
+/// Tensor options with that device.
 inline c10::TensorOptions here() {
   return c10::TensorOptions().device(device());
 }

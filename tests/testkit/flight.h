@@ -10,8 +10,8 @@
 
 namespace tessera::testkit {
 
-/// The dumps of a run that a test tells operation by operation. Two ranks a host; a millisecond
-/// between operations; the dumps are written 30 s after the last one.
+/// The dumps of a run, which a test builds operation by operation. Two ranks per host; one
+/// millisecond between operations; the dumps are written 30 s after the last one.
 class FlightRun {
  public:
   enum class End { kCompleted, kPending };
@@ -38,7 +38,7 @@ class FlightRun {
     }
   }
 
-  /// A collective of the group in which these ranks take part, each with its next number.
+  /// A collective of the group with these ranks; each uses its next sequence number.
   void collective(const std::string& desc, const std::string& name, const std::vector<int64_t>& on,
                   const Tensors& inputs, const Tensors& outputs, End end = End::kCompleted) {
     now_ns_ += kStep;
@@ -54,7 +54,7 @@ class FlightRun {
       add(rank, entry, end);
     }
   }
-  /// One that works in place.
+  /// An in-place collective.
   void collective(const std::string& desc, const std::string& name, const std::vector<int64_t>& on,
                   const FlightTensor& tensor, End end = End::kCompleted) {
     collective(desc, name, on, {tensor}, {tensor}, end);
@@ -63,7 +63,7 @@ class FlightRun {
     collective(desc, "barrier", on, Tensors{}, Tensors{}, end);
   }
 
-  /// One side of a message; `peer` is a global rank, too.
+  /// One end of a message; `peer` is a global rank as well.
   void send(const std::string& desc, int64_t rank, int64_t peer, const FlightTensor& tensor,
             End end = End::kCompleted) {
     now_ns_ += kStep;
@@ -77,7 +77,7 @@ class FlightRun {
     add_message(rank, desc, concat("recv ", to, "<-", from), {}, {tensor}, end);
   }
 
-  /// Forgets the rank's oldest operations, as a recorder does that keeps no more.
+  /// Drops the rank's oldest operations, like a full recorder.
   void keep_last(int64_t rank, size_t count) {
     std::vector<FlightEntry>& entries = dump_of(rank).entries;
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(count));

@@ -10,8 +10,8 @@
 
 namespace tessera::testkit {
 
-/// A compute table as a real run would perform it: every action takes its cost times 1 ± jitter,
-/// evenly spread. One cost of each kind a stage, one message time for all.
+/// A simulated run of a compute table: every action takes its cost times 1 ± jitter, uniformly
+/// distributed. One cost of each kind per stage, one message time for all.
 class JitteryRun {
  public:
   JitteryRun(const Schedule& schedule, Costs costs, double jitter, uint32_t seed = 1)
@@ -34,7 +34,7 @@ class JitteryRun {
   }
 
  private:
-  using Made = std::tuple<bool, int32_t, int32_t>;  // Forward or not, stage, microbatch.
+  using Made = std::tuple<bool, int32_t, int32_t>;  // Whether forward, stage, microbatch.
 
   bool perform_next(size_t rank) {
     const Action& action = schedule_.rows()[rank][spans_[rank].size()];

@@ -10,8 +10,8 @@
 
 namespace tessera::testkit {
 
-/// Counts the bytes of all CPU tensors that live, whichever thread makes or frees them, from when
-/// it is made until the end of the process.
+/// Counts the bytes of all live CPU tensors of all threads, from its construction until the end of
+/// the process.
 class LiveMemory final : public c10::Allocator {
  public:
   static LiveMemory& watch() {
@@ -21,8 +21,8 @@ class LiveMemory final : public c10::Allocator {
 
   int64_t bytes() const { return bytes_; }
 
-  /// Waits until `bytes` live, and at most `slack` more; false where that does not come. An
-  /// engine's thread lets go of an operation's tensors a moment after it has ended.
+  /// Waits until between `bytes` and `bytes` + `slack` are live; false on timeout. An engine's
+  /// thread releases the tensors of an operation shortly after its end.
   bool settles_at(int64_t bytes, int64_t slack) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (bytes_ < bytes || bytes_ > bytes + slack) {

@@ -10,7 +10,7 @@ struct Finished {
   std::string err;
 };
 
-/// Runs a shell command to its end.
+/// Runs a shell command and waits for its end.
 Finished run(const std::string& command);
 
 }  // namespace tessera::testkit

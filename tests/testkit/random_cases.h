@@ -13,8 +13,8 @@
 
 namespace tessera::testkit {
 
-/// Calls `body` with random inputs, the same on every rank: rank 0 draws the seed. `usual` of them,
-/// ten times as many with TESSERA_SOAK. TESSERA_SEED repeats what a failure printed.
+/// Calls `body` with random inputs, the same on every rank: rank 0 draws the seed. `usual` times,
+/// or ten times as often with TESSERA_SOAK. TESSERA_SEED repeats the seed of a failure.
 template <class Input>
 void for_random_inputs(const World& world, int64_t usual, const std::function<Input()>& draw,
                        const std::function<void(const Input&)>& body) {

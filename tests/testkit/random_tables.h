@@ -11,12 +11,12 @@
 
 namespace tessera::testkit {
 
-/// Inside a property or a generator: any number below the end.
+/// A number below `end`; only inside a property or a generator.
 inline size_t any_below(size_t end) {
   return *rc::gen::inRange<size_t>(0, end);
 }
 
-/// Stages on ranks in any order, every rank with one at least.
+/// Stages on ranks in any order, at least one per rank.
 inline std::vector<size_t> any_placement(size_t pp) {
   std::vector<size_t> ranks;
   for (size_t rank = 0; rank < pp; ++rank) ranks.push_back(rank);
@@ -25,8 +25,7 @@ inline std::vector<size_t> any_placement(size_t pp) {
   return ranks;
 }
 
-/// Plays a pipeline in which every time any rank does any of its tasks that can be done: a random
-/// compute table that verifies.
+/// A random valid compute table: repeatedly lets any rank do any of its possible tasks.
 class RandomPlay {
  public:
   explicit RandomPlay(size_t pp)

@@ -6,24 +6,24 @@
 
 #include "tessera/comm/world.h"
 
-/// EXPECT_TRUE that counts as a check of this rank: a rank that ran none fails its test.
+/// EXPECT_TRUE that counts as a check of this rank: a rank without checks fails its test.
 #define RANK_EXPECT(...)                                \
   EXPECT_TRUE(::tessera::testkit::checked(__VA_ARGS__)) \
       << "on rank " << ::tessera::testkit::rank_of_test() << ": "
 
 namespace tessera::testkit {
 
-/// Runs the body as every rank of a world of real processes, each this test program started anew
-/// for the current test alone. The test fails where a rank fails, ends early, takes too long or
-/// checks nothing.
+/// Runs the body on every rank of a world of real processes. Each process is this test program,
+/// started again for the current test only. The test fails if a rank fails, ends early, takes too
+/// long or checks nothing.
 void run_ranks(int64_t world_size, const std::function<void(World&)>& body);
 
-/// The sum of the members' numbers, and the same added up by the members themselves: equal where a
-/// group connects whom it should.
+/// The sum of the members' rank numbers, and the same as an all-reduce of the group. They are equal
+/// if the group connects the right ranks.
 int64_t sum_of_ranks(const Group& group);
 int64_t reduced_rank(const World& world, const Group& group);
 
-/// The condition, counted.
+/// Returns the condition and counts the check.
 bool checked(bool condition);
 int64_t rank_of_test();
 

@@ -8,7 +8,7 @@
 
 namespace tessera::testkit {
 
-/// A row from its text: actions separated by blanks, "." for an idle slot.
+/// Parses a row: actions separated by blanks, "." for an idle slot.
 inline ScheduleRow row(std::string_view text) {
   ScheduleRow actions;
   for (const std::string_view word : split(text, ' ')) {
@@ -17,7 +17,7 @@ inline ScheduleRow row(std::string_view text) {
   return actions;
 }
 
-/// A table from its rows, of the smallest shape that holds them.
+/// A table of these rows, with the smallest shape that fits.
 inline Schedule table(const std::vector<std::string_view>& texts,
                       SendMode sends = SendMode::kRendezvous) {
   std::vector<ScheduleRow> rows;

@@ -10,7 +10,7 @@
 
 namespace tessera::testkit {
 
-/// A TCP socket as the kernel lists it: the address in hexadecimal digits.
+/// A TCP socket in the kernel's list: the address in hexadecimal digits.
 struct TcpSocket {
   std::string address;
   std::string state;
@@ -25,11 +25,11 @@ struct TcpSocket {
   }
 };
 
-/// What the descriptors of this process are called where they are sockets: "socket:[1234]".
+/// The names of this process's socket descriptors: "socket:[1234]".
 inline std::set<std::string> own_sockets() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // The one that lists them is among them.
+    std::error_code gone;  // The list contains the descriptor that reads it.
     const std::string name = std::filesystem::read_symlink(entry.path(), gone);
     if (name.starts_with("socket:")) names.insert(name);
   }
@@ -43,7 +43,7 @@ inline std::vector<TcpSocket> tcp_sockets() {
   for (const char* const list : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream file(list);
     std::string line;
-    std::getline(file, line);  // The heading.
+    std::getline(file, line);  // The header.
     while (std::getline(file, line)) {
       std::istringstream fields(line);
       std::string skipped;

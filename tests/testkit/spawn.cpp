@@ -21,10 +21,9 @@ extern char** environ;
 namespace tessera::testkit {
 namespace {
 
-constexpr std::chrono::seconds kTestTimeout{
-    240};  // Eight ranks on two cores, sanitized, with room to spare.
+constexpr std::chrono::seconds kTestTimeout{240};  // Enough for eight sanitized ranks on two cores.
 
-constexpr std::chrono::seconds kLastWords{8};
+constexpr std::chrono::seconds kExitGrace{8};
 
 std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_t port,
                                         const std::map<std::string, std::string>& extra) {
@@ -42,8 +41,8 @@ std::vector<std::string> environment_of(int64_t rank, int64_t world_size, int64_
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
   set("OMP_NUM_THREADS", "1");
-  // LibTorch asks for the name of every address that it connects to; a name server that loses a
-  // question would cost five seconds each time.
+  // LibTorch resolves the name of every address that it connects to; a name server that does not
+  // answer would cost five seconds each time.
   set("RES_OPTIONS", "timeout:1 attempts:1");
   for (const auto& [name, value] : extra) set(name, value);
   return variables;
@@ -171,8 +170,8 @@ std::vector<RankEnd> spawn_ranks(int64_t world_size, const std::vector<std::stri
   };
   poll_until([&] { return num_ended(false) == world_size || num_ended(false) > num_ended(true); },
              kTestTimeout);
-  // After a failure the others are given the time to say what they saw.
-  poll_until([&] { return num_ended(false) == world_size; }, kLastWords);
+  // After a failure, give the other ranks time to report it.
+  poll_until([&] { return num_ended(false) == world_size; }, kExitGrace);
   std::vector<RankEnd> ends;
   for (int64_t rank = 0; rank < world_size; ++rank) {
     if (!ranks.status(rank)) ranks.signal(rank, SIGKILL);

@@ -14,14 +14,14 @@ namespace tessera::testkit {
 
 /// How one rank ended.
 struct RankEnd {
-  int status = 0;      // As waitpid gives it.
+  int status = 0;      // From waitpid.
   std::string output;  // stdout and stderr.
 
   bool succeeded() const { return status == 0; }
 };
 
-/// This very program, started once per rank, with torchrun's variables and these arguments and
-/// variables. Whoever still runs at the end is killed.
+/// Starts this test program once per rank, with torchrun's variables and these arguments and
+/// variables. The destructor kills the ranks that still run.
 class SpawnedRanks {
  public:
   SpawnedRanks(int64_t world_size, const std::vector<std::string>& arguments,
@@ -31,13 +31,13 @@ class SpawnedRanks {
 
   pid_t pid(int64_t rank) const;
   void signal(int64_t rank, int signal) const;
-  /// What it has written so far.
+  /// The output of a rank so far.
   std::string output(int64_t rank) const;
-  /// Waits until the rank has written this; false where it ended before, or the time is up.
+  /// Waits until the rank has written this; false if it ended before, or on timeout.
   bool wait_for_output(int64_t rank, const std::string& text, std::chrono::milliseconds timeout);
-  /// Waits for the rank's end; nothing where the time is up.
+  /// Waits for the end of the rank; empty on timeout.
   std::optional<RankEnd> wait_for_end(int64_t rank, std::chrono::milliseconds timeout);
-  /// How it ended, where it has.
+  /// How the rank ended; empty while it runs.
   std::optional<int> status(int64_t rank);
 
  private:
@@ -45,8 +45,7 @@ class SpawnedRanks {
   std::unique_ptr<State> state_;
 };
 
-/// Starts the ranks and waits for all. After the first failure, and when it takes too long, the
-/// rest is killed.
+/// Starts the ranks and waits for all. After the first failure, or on timeout, kills the others.
 std::vector<RankEnd> spawn_ranks(int64_t world_size, const std::vector<std::string>& arguments,
                                  const std::map<std::string, std::string>& variables = {});
 

@@ -10,7 +10,7 @@
 
 namespace tessera::testkit {
 
-/// An empty folder that goes with its owner.
+/// An empty folder, which the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -25,7 +25,7 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   std::string path(std::string_view name) const { return std::filesystem::path(path_) / name; }
 
-  /// A file of that content; its path.
+  /// Writes a file with this content; returns its path.
   std::string file(std::string_view name, std::string_view content) const {
     const std::string at = path(name);
     std::ofstream(at, std::ios::binary) << content;

@@ -6,7 +6,7 @@
 
 namespace tessera::testkit {
 
-/// The message of the exception that `body` throws; a failure where it throws none.
+/// The message of the exception that `body` throws; the test fails if it throws none.
 template <class Exception, class Body>
 std::string message_of(Body&& body) {
   try {

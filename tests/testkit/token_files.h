@@ -8,7 +8,7 @@
 
 namespace tessera::testkit {
 
-/// A file of 32-bit numbers first, first + 1, …: each token says where it stands.
+/// A file of 32-bit numbers first, first + 1, …: each token tells its position.
 inline std::string counting_file(const TemporaryFolder& folder, std::string_view name,
                                  int64_t count, int64_t first = 0) {
   std::string bytes;

@@ -11,7 +11,7 @@
 
 namespace tessera::testkit {
 
-/// The rules that Perfetto sets for a trace in Chrome's JSON form. Returns its events.
+/// Checks Perfetto's rules for a trace in Chrome's JSON format. Returns its events.
 inline nlohmann::json checked_trace(const std::string& text) {
   using nlohmann::json;
   struct Span {

@@ -4,7 +4,7 @@
 
 namespace tessera::testkit {
 
-/// An environment variable of this process and of those that it starts, until the end of the scope.
+/// Sets an environment variable of this process and its children until the end of the scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }

@@ -52,7 +52,7 @@ void add_node_flags(CLI::App& app, Flags& flags) {
       [&](const std::string& text) { options.rendezvous = parse_endpoint(text); },
       "where the launchers meet: an address of node 0 (port 29400)");
   app.add_option("--rdzv-id", options.id, "the job's name, the same on all nodes (none)");
-  add_seconds(app, "--rdzv-timeout", options.meeting_timeout,
+  add_seconds(app, "--rdzv-timeout", options.rendezvous_timeout,
               "how long to wait for all nodes (300)");
   add_seconds(app, "--rejoin-timeout", options.rejoin_timeout,
               "how long a restart waits for a lost node (30)");

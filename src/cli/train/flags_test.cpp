@@ -66,10 +66,11 @@ TEST(TrainFlags, Switches) {
 }
 
 TEST(TrainFlags, WrongWordsAreNamed) {
-  EXPECT_EQ(message_of<ConfigError>([] { config_of({"--steps", "many"}); }),
-            "--steps: train.steps is 'many'; it takes a whole number from 1 to 1,000,000,000,000");
+  EXPECT_EQ(
+      message_of<ConfigError>([] { config_of({"--steps", "many"}); }),
+      "--steps: train.steps is 'many'; it must be a whole number from 1 to 1,000,000,000,000");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--lr", "-1e-3"}); }),
-            "--lr: optim.lr is '-1e-3'; it takes a number from 0");
+            "--lr: optim.lr is '-1e-3'; it must be a number from 0");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--dtype", "fp16"}); }),
             "--dtype: train.dtype is 'fp16'; choose fp32, bf16 or fp64; did you mean 'fp32'?");
   CLI::App app("", "tessera train");

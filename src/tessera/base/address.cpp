@@ -11,8 +11,7 @@ AddressList resolve(const std::string& host, int64_t port, int socket_type,
   hints.ai_socktype = socket_type;
   addrinfo* list = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  TSR_CHECK(error == 0, "the host '", host, "' has no address (", gai_strerror(error), "); ",
-            advice);
+  TSR_CHECK(error == 0, "cannot resolve host '", host, "' (", gai_strerror(error), "); ", advice);
   return AddressList(list);
 }
 

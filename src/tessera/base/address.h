@@ -17,7 +17,7 @@ struct AddressListDeleter {
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 
 /// The addresses of the host for sockets of that type, at least one. ConfigError with the advice
-/// where it has none.
+/// if the host cannot be resolved.
 AddressList resolve(const std::string& host, int64_t port, int socket_type,
                     std::string_view advice);
 

@@ -3,11 +3,11 @@
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 
-/// Refuses a value that the caller chose: throws ConfigError with the concatenated parts.
+/// Checks a value chosen by the caller: otherwise throws ConfigError with the concatenated parts.
 #define TSR_CHECK(condition, ...) \
   ((condition) ? void(0) : throw ::tessera::ConfigError(::tessera::concat(__VA_ARGS__)))
 
-/// Refuses a state that only a bug of ours can reach: throws InternalError with the place.
+/// Checks a condition that only a bug in Tessera can break: otherwise throws InternalError.
 #define TSR_ASSERT(condition, ...)                                                                 \
   ((condition) ? void(0)                                                                           \
                : throw ::tessera::InternalError(::tessera::concat(                                 \

@@ -27,7 +27,7 @@ int64_t checked_product(std::span<const int64_t> factors, std::string_view what)
 int64_t checked_integer(std::string_view text, std::string_view what) {
   const auto value = to_integer(text);
   TSR_CHECK(value.has_value(), what, " '", text,
-            "' is not a whole number of 64 bits; write digits alone, e.g. ", what, " 64");
+            "' is not a whole number of 64 bits; write only digits, e.g. ", what, " 64");
   return *value;
 }
 

@@ -34,7 +34,7 @@ Descriptor checked(int number, const std::string& what) {
 }
 
 void write_all(const Descriptor& file, std::string_view bytes, const std::string& path) {
-  constexpr size_t kMost = size_t{1} << 30;  // One call of the system takes less than 2 GiB.
+  constexpr size_t kMost = size_t{1} << 30;  // One system call writes less than 2 GiB.
   while (!bytes.empty()) {
     const ssize_t written = ::write(file.get(), bytes.data(), std::min(bytes.size(), kMost));
     if (written < 0 && errno == EINTR) continue;
@@ -46,7 +46,8 @@ void write_all(const Descriptor& file, std::string_view bytes, const std::string
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw_system_error("no pipe to a rank; allow more open files (ulimit -n) or start fewer ranks");
+    throw_system_error(
+        "cannot create a pipe to a rank; allow more open files (ulimit -n) or start fewer ranks");
   }
   Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
   fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);

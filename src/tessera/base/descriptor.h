@@ -8,7 +8,7 @@
 
 namespace tessera TSR_API {
 
-/// A file descriptor that is closed when its owner ends.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -20,21 +20,20 @@ class Descriptor {
   int get() const { return number_; }
   bool is_open() const { return number_ >= 0; }
   void reset();
-  /// Hands it on: the caller closes it.
+  /// Gives up ownership: the caller closes it.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;
 };
 
-/// What the operating system refused: DataError with `what` and errno's words.
+/// Throws DataError with `what` and errno's text.
 [[noreturn]] void throw_system_error(const std::string& what);
 
-/// The descriptor; DataError naming `what` where the system call failed.
+/// The descriptor; DataError naming `what` if the system call failed.
 Descriptor checked(int number, const std::string& what);
 
-/// Writes all of it, however often the system is to be asked; DataError naming the file where it
-/// refuses.
+/// Writes all bytes, with as many system calls as needed; DataError naming the file if one fails.
 void write_all(const Descriptor& file, std::string_view bytes, const std::string& path);
 
 struct Pipe {
@@ -42,7 +41,7 @@ struct Pipe {
   Descriptor writer;
 };
 
-/// Both ends close in programs that this one starts; the reader never blocks.
+/// Both ends are closed in programs that this one starts; the reader never blocks.
 Pipe make_pipe();
 
 }  // namespace tessera

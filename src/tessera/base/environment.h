@@ -8,7 +8,7 @@
 
 namespace tessera TSR_API {
 
-/// The value of a variable; nothing where it is not set.
+/// Looks up a variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 
 /// The variables of this process.

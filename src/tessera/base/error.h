@@ -7,7 +7,7 @@
 
 namespace tessera TSR_API {
 
-/// Root of everything that Tessera throws. docs/errors.md says who is to act on which kind.
+/// Root of everything that Tessera throws. docs/errors.md says who should act on which kind.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -19,7 +19,7 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
-/// A call came too early, too late or twice. The message names the call that must come first.
+/// A call was made too early, too late or twice. The message names the call that must come first.
 class StateError : public Error {
  public:
   using Error::Error;
@@ -31,13 +31,13 @@ class CommError : public Error {
   using Error::Error;
 };
 
-/// A file, its format or the operating system failed. Nothing that existed is damaged.
+/// A file, its format or the operating system failed. Existing files are not damaged.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-/// A computation left the finite numbers.
+/// A computation gave a non-finite value.
 class NumericError : public Error {
  public:
   using Error::Error;

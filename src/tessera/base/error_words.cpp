@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr const char* kLessMemory =
-    "; choose smaller sizes, such as a smaller batch, or give it more memory";
+    "; choose smaller sizes, e.g. a smaller batch, or provide more memory";
 
 std::string without_stack(std::string words) {
   for (const char* start : {"\nException raised from", "\nframe #"}) {
@@ -21,7 +21,7 @@ std::string without_stack(std::string words) {
   return words;
 }
 
-// What stands between two texts.
+// The text between two texts.
 std::optional<std::string> between(std::string_view words, std::string_view before,
                                    std::string_view after) {
   const size_t start = words.find(before);
@@ -30,8 +30,8 @@ std::optional<std::string> between(std::string_view words, std::string_view befo
   return std::string(rest.substr(0, rest.find(after)));
 }
 
-// LibTorch's allocators throw a class of their own for GPUs, but a common one for the host: its
-// text alone tells it.
+// LibTorch's allocators have their own exception class for GPUs, but a common one for the host,
+// which only the text tells apart.
 std::optional<std::string> memory_words(const std::exception& error) {
   const std::string_view words = error.what();
   if (const auto bytes = between(words, "you tried to allocate ", " bytes")) {
@@ -65,7 +65,7 @@ std::string error_words(const std::exception& error) {
   if (wants_backtrace()) return error.what();
   if (const auto words = memory_words(error)) return *words;
   if (lacks_threads(error)) {
-    return concat("the system starts no further thread (", error.what(),
+    return concat("the system cannot start another thread (", error.what(),
                   "); choose fewer threads or ranks, or raise the limit (ulimit -u)");
   }
   return without_stack(error.what());

@@ -7,11 +7,11 @@
 
 namespace tessera TSR_API {
 
-/// Whether the stacks of LibTorch's errors are wanted: TESSERA_BACKTRACE=1.
+/// Whether to show the stacks of LibTorch's errors: TESSERA_BACKTRACE=1.
 bool wants_backtrace();
 
-/// What an error says to people: without the stack that LibTorch appends, unless it is wanted, and
-/// with the lack of memory or threads in words that say what to do.
+/// The message of an error for users: without the stack that LibTorch appends, unless it is wanted,
+/// and with advice if memory or threads run out.
 std::string error_words(const std::exception& error);
 
 }  // namespace tessera

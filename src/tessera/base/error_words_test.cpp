@@ -35,8 +35,7 @@ TEST(ErrorWords, HaveTheStackWhereItIsWanted) {
 }
 
 TEST(ErrorWords, SayWhatMemoryWasWanted) {
-  const std::string advice =
-      "; choose smaller sizes, such as a smaller batch, or give it more memory";
+  const std::string advice = "; choose smaller sizes, e.g. a smaller batch, or provide more memory";
   EXPECT_EQ(error_words(std::bad_alloc()), "out of memory" + advice);
   EXPECT_EQ(words_of(std::string("[enforce fail at alloc_cpu.cpp:127] err == 0. "
                                  "DefaultCPUAllocator: can't allocate memory: you tried to "
@@ -54,7 +53,7 @@ TEST(ErrorWords, SayWhatMemoryWasWanted) {
 
 TEST(ErrorWords, SayThatNoThreadStarts) {
   const std::system_error error(std::make_error_code(std::errc::resource_unavailable_try_again));
-  EXPECT_NE(error_words(error).find("starts no further thread"), std::string::npos);
+  EXPECT_NE(error_words(error).find("cannot start another thread"), std::string::npos);
 }
 
 }  // namespace

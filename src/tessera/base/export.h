@@ -1,6 +1,6 @@
 #pragma once
 
-/// Marks the namespaces of public headers: what they declare is seen from outside a shared library,
-/// everything else stays hidden. It does not reach friend functions that a source defines: those
-/// are marked by themselves.
+/// Marks the namespaces of public headers: their declarations are visible outside a shared library,
+/// everything else is hidden. It does not apply to friend functions that a source defines: mark
+/// those separately.
 #define TSR_API __attribute__((visibility("default")))

@@ -7,12 +7,12 @@
 
 namespace tessera TSR_API {
 
-/// Locks the file or folder that is open, for as long as its descriptor lives: the system lets go
-/// of it however the process ends. Never waits: false where another descriptor has locked it.
-/// DataError where the file system has no locks.
+/// Locks an open file or folder while its descriptor lives; the system releases the lock when the
+/// process ends. Never waits: returns false if another descriptor holds the lock. DataError if the
+/// file system has no locks.
 bool lock_file(const Descriptor& file, const std::string& path);
 
-/// Whether the path leads to what is open: nobody has removed or replaced it meanwhile.
+/// Whether the path still leads to the open file: nobody has removed or replaced it.
 bool is_at(const Descriptor& file, const std::string& path);
 
 }  // namespace tessera

@@ -14,18 +14,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-// " near byte N": the last of those that were read, as it lies in the file.
+// " near byte N": the last byte read, as an offset in the file.
 std::string near(const JsonSource& source, int64_t passed) {
   return passed == 0 ? "" : concat(" near byte ", source.begin + passed - 1);
 }
 
-// Line ends are no names' business, and errors that a dump quotes have them.
+// Removes line breaks, which do not belong in names, but occur in errors that a dump quotes.
 std::string one_line(std::string text) {
   std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
   return visible(text);
 }
 
-// Goes over a text and counts: not all errors of the parser tell where they happened.
+// Iterates over a text and counts, because not all parser errors have a position.
 class CountedCharacter {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -49,8 +49,8 @@ class CountedCharacter {
   int64_t* passed_;
 };
 
-// Refuses what Json::parse would take: depth without end, and keys that stand twice. It reads the
-// text before the parser does: a parser that asks for every value takes quadratic time.
+// Refuses what Json::parse accepts: unlimited depth and repeated keys. Reads the text before the
+// parser, because a parser with a callback per value takes quadratic time.
 class Guard final : public nlohmann::json_sax<Json> {
  public:
   Guard(const JsonSource& source, const int64_t& passed) : source_(source), passed_(passed) {}
@@ -70,14 +70,14 @@ class Guard final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     (void)value();
     if (!keys_.back().insert(name).second) {
-      source_.fail(concat(Json(name).dump(), " stands twice", near(source_, passed_)));
+      source_.fail(concat(Json(name).dump(), " appears twice", near(source_, passed_)));
     }
     return true;
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception&) override {
-    source_.fail(concat("broken JSON", near(source_, passed_), "; was it cut off, or is it no ",
-                        source_.what, "?"));
+    source_.fail(concat("broken JSON", near(source_, passed_),
+                        "; was it truncated, or is it not a ", source_.what, "?"));
   }
 
  private:
@@ -98,8 +98,8 @@ class Guard final : public nlohmann::json_sax<Json> {
   }
 
   const JsonSource& source_;
-  const int64_t& passed_;                              // Characters of the text.
-  std::vector<std::unordered_set<std::string>> keys_;  // Of each open object; empty for lists.
+  const int64_t& passed_;                              // Characters read.
+  std::vector<std::unordered_set<std::string>> keys_;  // Per open object; empty for lists.
 };
 
 }  // namespace
@@ -149,7 +149,7 @@ std::optional<int64_t> JsonField::as_integer() const {
 
 int64_t JsonField::integer() const {
   const auto number = as_integer();
-  if (!number) refuse("a whole number of 64 bits");
+  if (!number) refuse("a 64-bit whole number");
   return *number;
 }
 

@@ -12,48 +12,48 @@
 
 namespace tessera TSR_API {
 
-/// Who wrote a JSON text, and so which error a bad one is: a file DataError, the caller
+/// The author of a JSON text, which decides the error for a bad one: a file DataError, the caller
 /// ConfigError, a peer CommError.
 enum class JsonAuthor { kFile, kCaller, kPeer };
 
-/// What a JSON text is to be, for the messages about it.
+/// What a JSON text should be, for messages.
 struct JsonSource {
-  std::string_view origin;     // Before every message: the file. "" for none.
+  std::string_view origin;     // Starts every message, e.g. the file; may be "".
   std::string_view what;       // "dump", "config".
-  int deepest = 8;             // Levels of lists and objects.
-  int64_t begin = 0;           // Of the text in the file.
-  std::string_view root = "";  // The document's name, in the names of its fields: "fsdp2".
+  int deepest = 8;             // Maximal nesting of lists and objects.
+  int64_t begin = 0;           // Offset of the text in the file.
+  std::string_view root = "";  // Prefix of the field names, e.g. "fsdp2".
   JsonAuthor author = JsonAuthor::kFile;
 
   /// Throws the author's error.
   [[noreturn]] void fail(const std::string& message) const;
 };
 
-/// The author's error, with the byte where the text breaks off, nests too deeply or names a key
-/// twice.
+/// Throws the author's error, with the byte, if the text is malformed, nests too deeply or repeats
+/// a key.
 nlohmann::json parse_json(std::string_view text, const JsonSource& source);
 
-/// One value of a document, which knows its way from the root for messages. It must not outlive
-/// the document, its source or the field it was taken from.
+/// One value of a document, with its path from the root for messages. It must not outlive the
+/// document, its source or the field it was taken from.
 class JsonField {
  public:
   using Json = nlohmann::json;
 
   JsonField(const Json& value, const JsonSource& source) : value_(value), source_(source) {}
 
-  /// The author's error: "f.json: shape[0] is -1; expected a whole number of at least 0".
+  /// Throws the author's error: "f.json: shape[0] is -1; expected a whole number of at least 0".
   [[noreturn]] void refuse(std::string_view expected) const;
   void check(bool fits, std::string_view expected) const {
     if (!fits) refuse(expected);
   }
-  /// Refuses an object with other keys than these.
+  /// Refuses an object with any other key.
   void check_keys(std::span<const std::string> known) const;
 
   /// "shape[0]"; "the dump" for the document.
   std::string path() const;
   const Json& value() const { return value_; }
 
-  /// Whether there is a value for the key; null is none.
+  /// Whether the key has a value other than null.
   bool has_value(std::string_view key) const { return has(key) && !value_.at(key).is_null(); }
   bool has(std::string_view key) const { return value_.is_object() && value_.contains(key); }
   JsonField at(std::string_view key) const;
@@ -66,9 +66,9 @@ class JsonField {
   /// A number of at least 0.
   double duration() const;
   bool boolean() const;
-  /// On one line, as by visible().
+  /// The text on one line, as by visible().
   std::string text() const;
-  /// As it is.
+  /// The text unchanged.
   std::string raw_text() const;
 
   template <class Read>

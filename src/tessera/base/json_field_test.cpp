@@ -47,7 +47,7 @@ TEST(JsonField, RefusalsNameThePlaceAndAreTheAuthorsError) {
   EXPECT_EQ(message_of<DataError>([&] {
               read(kFile, [](const JsonField& root) { return root.at("huge").integer(); });
             }),
-            "f.json: huge is 18446744073709551615; expected a whole number of 64 bits");
+            "f.json: huge is 18446744073709551615; expected a 64-bit whole number");
   EXPECT_EQ(message_of<DataError>(
                 [&] { read(kFile, [](const JsonField& root) { return root.at("rank"); }); }),
             "f.json: the dump has no field 'rank'");
@@ -71,9 +71,9 @@ TEST(JsonField, KeysAreChecked) {
 TEST(JsonField, TextsAreParsedWithCare) {
   EXPECT_EQ(parse_json("[1]", kFile), nlohmann::json::array({1}));
   EXPECT_EQ(message_of<DataError>([] { (void)parse_json("{", kFile); }),
-            "f.json: broken JSON near byte 0; was it cut off, or is it no dump?");
+            "f.json: broken JSON near byte 0; was it truncated, or is it not a dump?");
   EXPECT_EQ(message_of<DataError>([] { (void)parse_json(R"({"a": 1, "a": 2})", kFile); }),
-            "f.json: \"a\" stands twice near byte 11");
+            "f.json: \"a\" appears twice near byte 11");
   EXPECT_EQ(message_of<CommError>([] { (void)parse_json(std::string(100'000, '['), kPeer); }),
             "a peer: nested too deeply for a message near byte 9");
 }

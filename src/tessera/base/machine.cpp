@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-// What a container may use: a number and a line end, or "max".
+// A limit of the container: a number and a line break, or "max".
 int64_t group_limit(const char* path) {
   if (!std::filesystem::exists(path)) return kUnknown;
   const std::string text = read_file(path, 64);

@@ -7,8 +7,7 @@
 
 namespace tessera TSR_API {
 
-/// Bytes of memory that this machine, or the container that it is, has, with those that it can swap
-/// out.
+/// The bytes of memory and swap of this machine or container.
 int64_t machine_memory();
 
 std::string host_name();

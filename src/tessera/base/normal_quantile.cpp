@@ -10,7 +10,7 @@ using namespace base::detail;
 
 namespace {
 
-/// The tail that ends at -z, for z from 0 on: halves the interval until nothing lies between.
+/// The probability below -z, for z from 0 on, by bisection down to neighbouring numbers.
 double tail_below(double z) {
   if (z >= tail_quantile(kSmallestTail)) return 0;
   double low = kSmallestTail;
@@ -38,7 +38,7 @@ Probability normal_cdf(double z) {
 NormalParts normal_parts(double low, double high) {
   const Probability begin = normal_cdf(low);
   const Probability end = normal_cdf(high);
-  // On the upper side the complements have the digits.
+  // For the upper side, the complements are more precise.
   const double within = low > 0 ? begin.above - end.above : end.below - begin.below;
   return {begin.below, end.above, within};
 }

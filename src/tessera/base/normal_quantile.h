@@ -4,7 +4,7 @@
 
 namespace tessera TSR_API {
 
-/// A probability with its complement, so that neither loses digits near 0.
+/// A probability and its complement, so that neither loses digits near 0.
 struct Probability {
   double below = 0;
   double above = 1;
@@ -13,29 +13,29 @@ struct Probability {
   double tail() const { return below < above ? below : above; }
 };
 
-/// How much of the standard normal distribution lies below, above and within two bounds.
+/// The parts of the standard normal distribution below, above and within two bounds.
 struct NormalParts {
   double below = 0;
   double above = 0;
   double within = 1;
 
-  /// Where the share `unit` of the part within the bounds ends. Exact without bounds.
+  /// The probability at the fraction `unit` of the part within the bounds. Exact without bounds.
   Probability at(double unit) const { return {below + unit * within, above + (1 - unit) * within}; }
 };
 
-/// The smallest probability, on either side, that normal_quantile is made for.
+/// The smallest probability, on either side, that normal_quantile supports.
 inline constexpr double kSmallestTail = 0x1p-74;
 
-/// Where the standard normal distribution has this much below it, for probabilities from
-/// kSmallestTail on: right to 1.5·10^-15 of the value. By + − × ÷ and sqrt alone, each rounded by
-/// itself, so that the result is the same on every machine and in vectors of any width.
+/// The quantile of the standard normal distribution, for probabilities from kSmallestTail on;
+/// relative error 1.5·10^-15. Uses only + − × ÷ and sqrt, each rounded separately, so that the
+/// result is the same on every machine and for every vector width.
 double normal_quantile(const Probability& probability);
 
-/// How much of the standard normal distribution lies below z, by the inverse of normal_quantile; 0
-/// or 1 where normal_quantile does not reach.
+/// The standard normal distribution function, as the inverse of normal_quantile; 0 or 1 beyond its
+/// range.
 Probability normal_cdf(double z);
 
-/// The parts that bounds cut the standard normal distribution into. Bounds may be infinite.
+/// The parts into which bounds divide the standard normal distribution. Bounds may be infinite.
 NormalParts normal_parts(double low, double high);
 
 }  // namespace tessera

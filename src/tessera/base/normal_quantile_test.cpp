@@ -12,8 +12,8 @@ namespace {
 
 constexpr long double kRootHalf = 1 / std::numbers::sqrt2_v<long double>;
 
-// How far z is from the exact quantile, relative to z: what is too much or too little below it,
-// by the functions of long double, divided by the density.
+// The relative error of z as a quantile: the error of the probability below it, computed in long
+// double, divided by the density.
 double relative_error(const Probability& p, double z) {
   const long double x = static_cast<long double>(z) * kRootHalf;
   const long double exact_tail = static_cast<long double>(p.tail());
@@ -70,7 +70,7 @@ TEST(NormalCdf, IsTheInverse) {
   for (const double z : {-9.0, -5.0, -2.0, -1.5, -0.1, 0.1, 1.0, 3.0, 8.0}) {
     const double tail = static_cast<double>(std::erfc(std::abs(z) * kRootHalf) / 2);
     const Probability p = normal_cdf(z);
-    // A quantile's last digits are worth z times as much in the tail.
+    // An error in a quantile's last digits counts z times as much in the tail.
     EXPECT_NEAR(p.tail() / tail, 1, 1e-15 * (1 + z * z)) << z;
     EXPECT_EQ(p.below < p.above, z < 0) << z;
   }

@@ -8,7 +8,7 @@
 namespace tessera TSR_API {
 
 /// Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): four
-/// random words that are a function of a counter and a key, so that any of them can be had at once.
+/// random words as a function of a counter and a key, so that any of them can be computed directly.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -21,7 +21,7 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-/// Whose random words are meant: Philox's key, and the upper half of its counter.
+/// Identifies a stream of random words: Philox's key, and the upper half of its counter.
 struct RandomStream {
   uint64_t seed = 0;
   uint64_t id = 0;

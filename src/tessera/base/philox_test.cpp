@@ -8,7 +8,7 @@ namespace {
 using Words = std::array<uint32_t, 4>;
 using Key = std::array<uint32_t, 2>;
 
-// The known answers that Random123 publishes for philox4x32-10: zeros, ones, digits of pi.
+// The published answers of Random123 for philox4x32-10: zeros, ones, digits of pi.
 TEST(Philox, GivesThePublishedAnswers) {
   EXPECT_EQ(philox4x32({}, {}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint32_t ones = 0xffffffff;

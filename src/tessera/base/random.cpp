@@ -21,7 +21,7 @@ uint64_t mix_in(uint64_t hash, uint8_t byte) {
   return (hash ^ byte) * 0x100000001b3;
 }
 
-/// The last step of SplitMix64: spreads what differs in few bits over all of them.
+/// The last step of SplitMix64: spreads differences in a few bits over all bits.
 uint64_t spread(uint64_t hash) {
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
@@ -40,7 +40,7 @@ void check(const Constant& /*any value will do*/) {}
 void check(const Uniform& d) {
   TSR_CHECK(std::isfinite(d.low) && std::isfinite(d.high) && d.low < d.high,
             "a uniform distribution from ", d.low, " to ", d.high,
-            " does not exist; give finite bounds, the lower first, or take a constant");
+            " does not exist; give finite bounds, the lower first, or use Constant");
   TSR_CHECK(std::isfinite(d.high - d.low), "a uniform distribution from ", d.low, " to ", d.high,
             " is wider than a double; choose nearer bounds");
 }
@@ -48,23 +48,23 @@ void check(const Uniform& d) {
 void check(const Normal& d) {
   TSR_CHECK(std::isfinite(d.mean) && std::isfinite(d.std) && d.std >= 0,
             "a normal distribution of mean ", d.mean, " and standard deviation ", d.std,
-            " does not exist; give finite numbers and a deviation of 0 or more");
+            " does not exist; both must be finite, and the deviation at least 0");
 }
 
 void check(const TruncatedNormal& d) {
   check(Normal{d.mean, d.std});
   TSR_CHECK(d.std > 0, "a truncated normal distribution needs a standard deviation above 0, not ",
-            d.std, "; take a constant");
+            d.std, "; use Constant");
   TSR_CHECK(d.low < d.high, "a normal distribution truncated to [", d.low, ", ", d.high,
             "] is empty; give the lower bound first");
 }
 
 void check(const Bernoulli& d) {
   TSR_CHECK(d.probability >= 0 && d.probability <= 1, "a probability of ", d.probability,
-            " does not exist; choose one from 0 to 1");
+            " is invalid; choose one from 0 to 1");
 }
 
-/// Smaller parts would ask for probabilities below kSmallestTail.
+/// Smaller parts would need probabilities below kSmallestTail.
 constexpr double kSmallestPart = 0x1p-20;
 
 NormalParts parts_of(const Distribution& distribution) {
@@ -73,7 +73,7 @@ NormalParts parts_of(const Distribution& distribution) {
   const NormalParts parts = normal_parts((d->low - d->mean) / d->std, (d->high - d->mean) / d->std);
   TSR_CHECK(parts.within >= kSmallestPart, "[", d->low, ", ", d->high,
             "] holds less than a millionth of the normal distribution of mean ", d->mean,
-            " and standard deviation ", d->std, "; choose bounds nearer to the mean");
+            " and standard deviation ", d->std, "; choose bounds closer to the mean");
   return parts;
 }
 
@@ -87,14 +87,14 @@ void make_units(const RandomStream& stream, uint64_t first, std::span<double> un
   units_of_52_bits(stream, first, units);
 }
 
-/// The largest T below `bound`, which itself is no value.
+/// The largest T below `bound`.
 template <class T>
 T largest_below(double bound) {
   const T nearest = static_cast<T>(bound);
   return nearest < bound ? nearest : std::nextafter(nearest, -std::numeric_limits<T>::infinity());
 }
 
-/// Turns units into the values of a distribution; `units` is used up.
+/// Maps units to the values of a distribution; overwrites `units`.
 template <class T>
 struct Transform {
   std::span<double> units;
@@ -129,7 +129,7 @@ Sampler::Sampler(const RandomKey& key, const Distribution& distribution)
 
 template <class T>
 void Sampler::fill_batches(int64_t first, std::span<T> out) const {
-  TSR_CHECK(first >= 0, "element ", first, " does not exist; elements count from 0");
+  TSR_CHECK(first >= 0, "element ", first, " does not exist; elements are numbered from 0");
   checked_add(first, static_cast<int64_t>(out.size()), "the last element");
   RandomBuffer<double> buffer;
   for (size_t done = 0; done < out.size(); done += kRandomBatch) {

@@ -11,13 +11,12 @@
 
 namespace tessera TSR_API {
 
-/// What random values are a function of, besides the index of an element in its whole tensor: never
-/// of the rank, the layout or the number of values asked for at once. docs/randomness.md defines
-/// it.
+/// Random values are a function of this key and the index of an element in its whole tensor, never
+/// of the rank, the layout or the number of values per call. docs/randomness.md has the definition.
 struct RandomKey {
   uint64_t seed = 0;
-  std::string name{};  // Of the parameter or the dropout.
-  uint64_t call = 0;   // Which use of the name it is, such as the step of a dropout.
+  std::string name{};  // The parameter's or dropout's name.
+  uint64_t call = 0;   // Counts the uses of the name, e.g. the steps of a dropout.
 };
 
 struct Constant {
@@ -35,7 +34,7 @@ struct Normal {
   double std = 1;
 };
 
-/// A normal distribution without what lies outside [low, high]; bounds may be infinite.
+/// A normal distribution restricted to [low, high]; bounds may be infinite.
 struct TruncatedNormal {
   double mean = 0;
   double std = 1;
@@ -50,16 +49,16 @@ struct Bernoulli {
 
 using Distribution = std::variant<Constant, Uniform, Normal, TruncatedNormal, Bernoulli>;
 
-/// The values of a distribution under a key. A distribution that does not exist (a negative
-/// deviation, bounds in the wrong order) is refused by a ConfigError.
+/// The values of a distribution for a key. ConfigError for an invalid distribution, e.g. a negative
+/// deviation or bounds in the wrong order.
 ///
-/// One index takes one draw: 32 random bits for a float, 52 for a double, so that the two have
-/// values of their own. Bit for bit the same on every machine. May be shared by threads.
+/// Each index takes one draw: 32 random bits for a float, 52 for a double, so the two have
+/// different values. Bit for bit the same on every machine. Threads may share a sampler.
 class Sampler {
  public:
   Sampler(const RandomKey& key, const Distribution& distribution);
 
-  /// out[i] becomes the value of element first + i.
+  /// Sets out[i] to the value of element first + i.
   void fill(int64_t first, std::span<float> out) const;
   void fill(int64_t first, std::span<double> out) const;
 
@@ -69,7 +68,7 @@ class Sampler {
 
   RandomStream stream_;
   Distribution distribution_;
-  NormalParts parts_;  // Of the normal distributions.
+  NormalParts parts_;  // For normal distributions.
 };
 
 }  // namespace tessera

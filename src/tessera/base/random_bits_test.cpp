@@ -1,5 +1,5 @@
-// The very bits of the random values. This file is also built with the random numbers compiled
-// without optimisation and for the machine at hand: all must agree.
+// The exact bits of the random values. This file is also built with random numbers compiled without
+// optimisation and for the native machine: all must agree.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -6,7 +6,7 @@
 
 namespace tessera TSR_API {
 
-/// 128 bits of the system's random numbers, in hexadecimal: a name that nobody guesses.
+/// 128 bits of the system's random numbers, in hexadecimal: a name that nobody can guess.
 std::string random_name();
 
 }  // namespace tessera

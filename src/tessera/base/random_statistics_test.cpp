@@ -1,5 +1,5 @@
-// Whether the values are distributed as they should be, on a million of each. Seeds are fixed, so
-// the answers are, too; the bounds are those that one sequence in a hundred or fewer would miss.
+// Tests the distribution of a million values each. Seeds are fixed, so the results are, too; one
+// sequence in a hundred or fewer would miss the bounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ double phi(double z) {
   return std::erfc(-z * std::sqrt(0.5)) / 2;
 }
 
-// The largest distance between the distribution of the values and the exact one, times the root of
-// their number: Kolmogorov and Smirnov's, above 1.63 once in a hundred times.
+// The Kolmogorov-Smirnov statistic: the largest distance between the empirical and the exact
+// distribution, times the root of the sample size; above 1.63 once in a hundred times.
 double distance(std::vector<double> values, const std::function<double(double)>& cdf) {
   std::ranges::sort(values);
   double worst = 0;
@@ -59,7 +59,8 @@ TYPED_TEST(RandomStatistics, UniformValuesAreUniform) {
 TYPED_TEST(RandomStatistics, NormalValuesAreNormal) {
   const auto values = sample<TypeParam>(Normal{});
   EXPECT_LT(distance(values, phi), 1.63);
-  // The deviations of the sample's moments are 1, sqrt 2, sqrt 15 and sqrt 96 over the root.
+  // The standard deviations of the sample's moments are 1, sqrt 2, sqrt 15 and sqrt 96 over the
+  // root.
   EXPECT_NEAR(moment(values, 1), 0, 2.6 * 1 / kRootCount);
   EXPECT_NEAR(moment(values, 2), 1, 2.6 * std::sqrt(2) / kRootCount);
   EXPECT_NEAR(moment(values, 3), 0, 2.6 * std::sqrt(15) / kRootCount);
@@ -105,7 +106,7 @@ TYPED_TEST(RandomStatistics, NeighboursAndNamesHaveNothingInCommon) {
   }
 }
 
-// The last values that 32 and 52 random bits allow.
+// The outermost values of 32 and 52 random bits.
 TEST(RandomTails, EndWhereTheBitsEnd) {
   EXPECT_NEAR(normal_quantile({0x1p-33, 1 - 0x1p-33}), -6.33796, 1e-5);
   EXPECT_NEAR(normal_quantile({0x1p-53, 1 - 0x1p-53}), -8.20954, 1e-5);

@@ -46,7 +46,7 @@ RC_GTEST_PROP(RandomProperty, ASliceEqualsThatPartOfTheWhole, ()) {
   }
 }
 
-// The definition of docs/randomness.md, one element at a time.
+// The definition in docs/randomness.md, one element at a time.
 uint64_t stream_by_definition(const RandomKey& key) {
   std::string bytes = key.name;
   for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(key.call >> (8 * i)));
@@ -141,16 +141,16 @@ std::string refusal(const Distribution& distribution) {
 TEST(RandomErrors, NameTheValueTheRuleAndTheFix) {
   EXPECT_EQ(refusal(Uniform{2, 1}),
             "a uniform distribution from 2 to 1 does not exist; give finite bounds, the lower "
-            "first, or take a constant");
+            "first, or use Constant");
   EXPECT_EQ(refusal(Normal{0, -1}),
-            "a normal distribution of mean 0 and standard deviation -1 does not exist; give finite "
-            "numbers and a deviation of 0 or more");
+            "a normal distribution of mean 0 and standard deviation -1 does not exist; both must "
+            "be finite, and the deviation at least 0");
   EXPECT_EQ(refusal(TruncatedNormal{0, 1, 5, 9}),
             "[5, 9] holds less than a millionth of the normal distribution of mean 0 and standard "
-            "deviation 1; choose bounds nearer to the mean");
+            "deviation 1; choose bounds closer to the mean");
   EXPECT_EQ(refusal(TruncatedNormal{0, 1, 2, 2}),
             "a normal distribution truncated to [2, 2] is empty; give the lower bound first");
-  EXPECT_EQ(refusal(Bernoulli{1.5}), "a probability of 1.5 does not exist; choose one from 0 to 1");
+  EXPECT_EQ(refusal(Bernoulli{1.5}), "a probability of 1.5 is invalid; choose one from 0 to 1");
 }
 
 TEST(RandomErrors, RefuseWhatIsNoNumber) {

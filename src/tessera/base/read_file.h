@@ -8,13 +8,12 @@
 
 namespace tessera TSR_API {
 
-/// The file, open for reading. DataError where it cannot be opened, or is a folder, a pipe, a
-/// device or a socket: reading those may wait forever, or never end. It does not wait even for a
-/// pipe.
+/// The file, open for reading. DataError if it cannot be opened, or is a folder, a pipe, a device
+/// or a socket, which could block or never end. Never blocks, not even for a pipe.
 Descriptor open_plain_file(const std::string& path);
 
-/// The file's text, whatever it is; reading stops soon after `most` bytes. ConfigError for a
-/// folder, DataError for what cannot be read or is no plain file.
+/// The content of the file; stops reading soon after `most` bytes. ConfigError for a folder,
+/// DataError if it cannot be read or is not a regular file.
 std::string read_file(const std::string& path, size_t most);
 
 }  // namespace tessera

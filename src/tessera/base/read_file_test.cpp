@@ -29,11 +29,11 @@ TEST(ReadFile, ReadsWhatIsThereAndStopsBeyondTheLimit) {
 TEST(ReadFile, PipesAndDevicesAreRefusedAtOnce) {
   const TemporaryFolder folder;
   const std::string pipe = folder.path("pipe");
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);  // Nobody writes: whoever waits waits forever.
-  EXPECT_EQ(refusal(pipe), pipe + " is a pipe, not a plain file; name a plain file");
-  EXPECT_EQ(refusal("/dev/zero"), "/dev/zero is a device, not a plain file; name a plain file");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);  // Without a writer, reading would block forever.
+  EXPECT_EQ(refusal(pipe), pipe + " is a pipe, not a regular file; give a regular file");
+  EXPECT_EQ(refusal("/dev/zero"), "/dev/zero is a device, not a regular file; give a regular file");
   EXPECT_EQ(refusal(folder.path()),
-            folder.path() + " is a folder, not a plain file; name a plain file");
+            folder.path() + " is a folder, not a regular file; give a regular file");
   EXPECT_NE(refusal(folder.path("none")).find("cannot open "), std::string::npos);
   EXPECT_THROW(read_file(pipe, 10), DataError);
   EXPECT_THROW(read_file(folder.path(), 10), ConfigError);

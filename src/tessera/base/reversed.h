@@ -6,8 +6,8 @@
 
 namespace tessera TSR_API {
 
-/// A range that a loop walks from its end. std::views::reverse does the same, but clang 15 does not
-/// compile it against libstdc++.
+/// A range in reverse. std::views::reverse does the same, but clang 15 does not compile it against
+/// libstdc++.
 template <class Range>
 class Reversed {
  public:

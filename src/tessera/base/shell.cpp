@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-// Letters beyond ASCII are ordinary to a shell; a tilde is not where it comes first.
+// Non-ASCII letters are ordinary to a shell; a tilde is special only at the start.
 bool is_plain(char c) {
   constexpr std::string_view kPlain = "-_=+:,./@%^~";
   const auto byte = static_cast<unsigned char>(c);

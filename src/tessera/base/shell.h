@@ -8,8 +8,8 @@
 
 namespace tessera TSR_API {
 
-/// The text as one word of a POSIX shell's command line: in quotes where the shell would read it
-/// otherwise. What is printed this way can be copied and pasted.
+/// The text as one word of a POSIX shell command, quoted if necessary, so that users can copy and
+/// paste it.
 std::string shell_word(std::string_view text);
 
 /// The words as a command line.

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// What a shell makes of a command line: its words, each with a line end.
+// The words into which a shell splits a command line, one per line.
 std::string read_by_shell(const std::string& words) {
   FILE* const shell = popen(("printf '%s\\n' " + words).c_str(), "r");
   std::string text;

@@ -12,7 +12,7 @@ namespace {
 
 using Byte = unsigned char;
 
-/// The first character of a text; of 0 bytes where it is no UTF-8.
+/// The first character of a text; 0 bytes long if it is not UTF-8.
 struct Character {
   uint32_t code = 0;
   size_t bytes = 0;
@@ -31,7 +31,7 @@ Character first_character(std::string_view text) {
   if (first < 0xC0 || first > 0xF7 || !continues(text, more)) return {};
   uint32_t code = first & (0x3FU >> more);
   for (size_t i = 1; i <= more; ++i) code = code << 6 | (static_cast<Byte>(text[i]) & 0x3FU);
-  constexpr std::array<uint32_t, 4> kLeast{0, 0x80, 0x800, 0x10000};  // Shorter forms are none.
+  constexpr std::array<uint32_t, 4> kLeast{0, 0x80, 0x800, 0x10000};  // Overlong forms are invalid.
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   if (code < kLeast.at(more) || code > 0x10FFFF || surrogate) return {};
   return {code, more + 1};
@@ -55,7 +55,8 @@ std::string as_bytes(std::string_view text) {
   return escaped;
 }
 
-/// Each character as `show` has it; where that is nothing, and for what is no character, its bytes.
+/// Each character as `show` returns it; if that is nothing, or for invalid bytes, its escaped
+/// bytes.
 template <class Show>
 std::string each_character(std::string_view text, const Show& show) {
   std::string shown;

@@ -22,8 +22,8 @@ TEST(TerminalText, ControlsAndBrokenBytesAreSpelt) {
             "\\xc2\\x9b31m");                                     // A C1 control.
   EXPECT_EQ(visible("x\xe2\x80\xaetxt"), "x\\xe2\\x80\\xaetxt");  // Right to left.
   EXPECT_EQ(visible("a\xff\xc3"), "a\\xff\\xc3");
-  EXPECT_EQ(visible("\xc0\xaf"), "\\xc0\\xaf");                    // A form that is too long.
-  EXPECT_EQ(visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // Half of a pair of UTF-16.
+  EXPECT_EQ(visible("\xc0\xaf"), "\\xc0\\xaf");                    // An overlong form.
+  EXPECT_EQ(visible("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // A UTF-16 surrogate.
   EXPECT_EQ(visible("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // Beyond Unicode.
   EXPECT_EQ(visible_lines("a\x1b\nb\n"), "a\\x1b\nb\n");
 }

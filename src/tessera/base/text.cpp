@@ -43,7 +43,7 @@ std::string to_lower(std::string_view text) {
 }
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
-  // A third of the word may be wrong: "rnak" finds "rank", "frobnicate" finds nothing.
+  // Up to a third of the word may be wrong: "rnak" finds "rank", "frobnicate" finds nothing.
   size_t best = (word.size() + 2) / 3 + 1;
   std::optional<std::string> found;
   for (const std::string& candidate : candidates) {

@@ -12,7 +12,7 @@
 
 namespace tessera TSR_API {
 
-/// All parts printed one after the other.
+/// All parts printed one after another.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
@@ -37,13 +37,13 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 
 std::string to_lower(std::string_view text);
 
-/// The candidate that `word` was most likely meant to be, if one is near enough.
+/// The candidate most similar to `word`, if one is near enough.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// "; did you mean 'x'?" for the nearest candidate, otherwise "".
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// The whole text as a decimal number of 64 bits; nothing where it is anything else.
+/// The whole text as a decimal 64-bit integer; nothing if it is not one.
 std::optional<int64_t> to_integer(std::string_view text);
 
 /// 1048576 as "1,048,576".

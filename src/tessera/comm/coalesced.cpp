@@ -1,4 +1,4 @@
-// Many tensors in one operation: one message per pair of ranks instead of one per tensor.
+// Many tensors in one operation: one message per pair of ranks, not one per tensor.
 #include <ATen/ATen.h>
 
 #include "tessera/base/check.h"
@@ -11,7 +11,7 @@ using namespace comm::detail;
 
 ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& given,
                               ReduceOp op) {
-  TSR_CHECK(!tensors.empty(), "all_reduce_coalesced got no tensors; give at least 1");
+  TSR_CHECK(!tensors.empty(), "all_reduce_coalesced got no tensors; pass at least 1");
   const Group group = carrier(tensors, given, "all_reduce_coalesced", Access::kWrite);
   const auto wire_reduce = wire_op(op, tensors[0], group);
   Tensors flat;
@@ -46,7 +46,7 @@ ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& 
 
 ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& given,
                               int64_t dim) {
-  TSR_CHECK(!tensors.empty(), "all_gather_coalesced got no tensors; give at least 1");
+  TSR_CHECK(!tensors.empty(), "all_gather_coalesced got no tensors; pass at least 1");
   const Group group = carrier(tensors, given, "all_gather_coalesced", Access::kRead);
   // All tensors as one row of bytes: one message per pair of ranks.
   Tensors rows;
@@ -81,7 +81,7 @@ ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& 
 
 ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& given,
                                   ReduceOp op) {
-  TSR_CHECK(!tensors.empty(), "reduce_scatter_coalesced got no tensors; give at least 1");
+  TSR_CHECK(!tensors.empty(), "reduce_scatter_coalesced got no tensors; pass at least 1");
   const Group group = carrier(tensors, given, "reduce_scatter_coalesced", Access::kRead);
   const auto wire_reduce = wire_op(op, tensors[0], group);
   // Row r holds the pieces of rank r of all tensors.
@@ -89,7 +89,7 @@ ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Gro
   for (const at::Tensor& tensor : tensors) {
     TSR_CHECK(tensor.scalar_type() == tensors[0].scalar_type() && tensor.dim() > 0,
               "reduce_scatter_coalesced got dtypes ", tensors[0].scalar_type(), " and ",
-              tensor.scalar_type(), "; start one operation per dtype, and give no scalars");
+              tensor.scalar_type(), "; start one operation per dtype, without scalars");
     (void)equal_sizes(tensor.size(0), group, "reduce_scatter_coalesced");
     rows.push_back(tensor.detach().reshape({group.size(), -1}));
   }

@@ -22,21 +22,20 @@ int64_t sum_of(const Sizes& sizes) {
 }
 
 void check_sizes(const Sizes& sizes, int64_t total, const Group& group, const char* what) {
-  TSR_CHECK(static_cast<int64_t>(sizes.size()) == group.size(), sizes.size(),
-            " sizes were given for ", what, " in group ", group.name(), " of ", group.size(),
-            " ranks; give one per rank");
+  TSR_CHECK(static_cast<int64_t>(sizes.size()) == group.size(), what, " got ", sizes.size(),
+            " sizes in group ", group.name(), " of ", group.size(), " ranks; pass one per rank");
   for (const int64_t size : sizes) {
-    TSR_CHECK(size >= 0, "size ", size, " for ", what, " is negative; sizes start at 0");
+    TSR_CHECK(size >= 0, "sizes for ", what, " must be ≥ 0, but one is ", size);
   }
   TSR_CHECK(sum_of(sizes) == total, "the sizes ", join(sizes, "+"), " for ", what, " add up to ",
             sum_of(sizes), ", not to ", total);
 }
 
-// Every rank's shape, in group-rank order. Waits.
+// The shapes of all ranks, in group-rank order. Waits.
 std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group) {
   constexpr int64_t kMostDims = 16;
-  TSR_CHECK(tensor.dim() < kMostDims, "a tensor of ", tensor.dim(),
-            " dimensions is gathered; fewer than ", kMostDims, " are supported");
+  TSR_CHECK(tensor.dim() < kMostDims, "all_gather supports less than ", kMostDims,
+            " dimensions, but the tensor has ", tensor.dim());
   at::Tensor mine = at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
   mine[0][0] = tensor.dim();
   for (int64_t i = 0; i < tensor.dim(); ++i) mine[0][i + 1] = tensor.size(i);
@@ -51,7 +50,7 @@ std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group)
   return shapes;
 }
 
-// What the engine left in `wire` becomes the tensor's; `divisor` is 1 unless the sum is an average.
+// Copies the engine's result to the tensor; `divisor` is 1 unless the reduction is an average.
 void write_back(const at::Tensor& wire, const at::Tensor& tensor, int64_t divisor) {
   const at::NoGradGuard no_grad;
   if (divisor != 1) wire.div_(divisor);
@@ -124,7 +123,7 @@ Work all_gather(const at::Tensor& tensor, const Group& given, int64_t dim) {
   Operation operation =
       begin({.name = "all_gather", .inputs = {&tensor, 1}, .dim = along, .output = joined}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
-  // Joined along a new outermost dimension on the wire; another one is a permutation afterwards.
+  // The engine concatenates along a new dimension 0; for another `dim`, permute afterwards.
   const at::Tensor dense = on_wire(tensor, group);
   Sizes shape{group.size()};
   shape.insert(shape.end(), dense.sizes().begin(), dense.sizes().end());
@@ -144,7 +143,7 @@ ListWork all_gather_uneven(const at::Tensor& tensor, const Group& given) {
   const std::vector<Sizes> shapes = exchange_shapes(tensor, group);
   int64_t largest = 0;
   for (const Sizes& shape : shapes) largest = std::max(largest, numel_of(shape));
-  // Engines gather equal pieces alone, so each is padded to the largest.
+  // Engines only gather equal pieces, so each is padded to the largest.
   at::Tensor padded = at::zeros({std::max<int64_t>(1, largest)}, tensor.options());
   padded.narrow(0, 0, tensor.numel()).copy_(tensor.detach().reshape({-1}));
   const at::Tensor dense = on_wire(padded, group);
@@ -230,7 +229,7 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
   const at::Tensor dense = on_wire(tensor, group);
   const at::Tensor result = at::empty(shape, dense.options());
-  // On the wire a row is its bytes.
+  // Rows are sent as bytes.
   const int64_t row = dense.dim() == 1
                           ? dense.element_size()
                           : numel_of({shape.begin() + 1, shape.end()}) * dense.element_size();
@@ -278,7 +277,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Memb
   std::vector<Tensors> inputs;
   if (group.rank() == src) {
     TSR_CHECK(static_cast<int64_t>(tensors.size()) == group.size(), "scatter got ", tensors.size(),
-              " tensors in group ", group.name(), " of ", group.size(), "; give one per rank");
+              " tensors in group ", group.name(), " of ", group.size(), "; pass one per rank");
     (void)carrier(tensors, given, "scatter", Access::kRead);
     inputs.emplace_back();
     for (const at::Tensor& piece : tensors) {
@@ -314,7 +313,7 @@ void agree(bool ok, const Group& group, std::string_view what) {
   const int count = all_reduce(failed, group).wait().item<int>();
   TSR_CHECK(count == 0, what, " does not hold on ", count, " of the ", group.size(),
             " ranks of group ", group.name(),
-            ok ? " (it does on this rank)" : " (nor on this rank)");
+            ok ? "; it holds on this rank" : "; this rank is one of them");
 }
 
 void check_together(const WorldHandle& world, std::string_view what,

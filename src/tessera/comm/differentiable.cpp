@@ -12,7 +12,7 @@ namespace {
 
 using Map = std::function<at::Tensor(const at::Tensor&)>;
 
-// Autograd keeps values that it knows; a holder carries the rest to the backward pass.
+// Autograd can only save its own types, so a holder carries the function to the backward pass.
 struct Backward : torch::CustomClassHolder {
   explicit Backward(Map given) : map(std::move(given)) {}
   Map map;
@@ -35,7 +35,7 @@ class Linear : public torch::autograd::Function<Linear> {
   }
 };
 
-// All of these are linear maps: the backward one is the transpose of the forward one.
+// All collectives here are linear maps; the backward is the transpose of the forward.
 at::Tensor apply(const at::Tensor& tensor, const Map& forward, const Map& backward) {
   return Linear::apply(tensor, forward, backward);
 }
@@ -94,8 +94,8 @@ at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& 
 
 at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group) {
   TSR_CHECK(pieces.dim() > 0 && pieces.size(0) == group.size(), "scatter got a tensor of shape ",
-            pieces.sizes(), "; dimension 0 must have one entry for each of the ", group.size(),
-            " ranks of group ", group.name());
+            pieces.sizes(), "; dimension 0 must have one entry per rank, ", group.size(),
+            " in group ", group.name());
   return apply(
       pieces, [=](const at::Tensor& x) { return own_entry(x, src, group); },
       [=](const at::Tensor& g) { return stacked_on(g, src, group); });

@@ -7,30 +7,30 @@
 #include "tessera/comm/group.h"
 #include "tessera/topology/rank.h"
 
-/// Collectives through which gradients flow. **Collective** forwards and backwards: every rank of
-/// the group must run the backward pass through them, too. Each is the transpose of its partner:
-/// all_gather and reduce_scatter, all_reduce and identity, all_to_all and itself, scatter and
-/// gather.
+/// Differentiable collectives. **Collective** in the forward and in the backward pass: every rank
+/// of the group must run both. The backward of each is its partner: all_gather and reduce_scatter,
+/// all_reduce and identity, all_to_all and itself, scatter and gather.
 namespace tessera {
 namespace differentiable TSR_API {
 
-/// Joined along `dim`; the gradient is summed over the ranks and cut: reduce_scatter.
+/// Concatenates along `dim`. The backward is reduce_scatter.
 at::Tensor all_gather(const at::Tensor& tensor, const Group& group, int64_t dim = 0);
-/// Summed and cut along `dim` into equal pieces; the gradient is joined: all_gather.
+/// Sums, and splits along `dim` into equal pieces. The backward is all_gather.
 at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, int64_t dim = 0);
-/// Summed; the gradient passes as it is. Right where every rank goes on with the same computation
-/// on the sum.
+/// Sums. The backward is the identity: right if every rank continues with the same computation on
+/// the sum.
 at::Tensor all_reduce(const at::Tensor& tensor, const Group& group);
-/// The tensor itself; the gradient is summed over the ranks.
+/// Returns the tensor. The backward is all_reduce.
 at::Tensor identity(const at::Tensor& tensor, const Group& group);
-/// Rows exchanged; the gradient's rows go back.
+/// Exchanges rows. The backward sends the gradient's rows back.
 at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
                       const Group& group);
-/// Of src's tensor (group size, …) this rank's entry; the gradients are gathered on src. Other
-/// ranks give a tensor of the same shape, whose values do not matter and whose gradient is zero.
+/// This rank's entry of src's tensor of shape (group size, …). The backward gathers the gradients
+/// on src. Other ranks pass a tensor of the same shape; its values are ignored, its gradient is
+/// zero.
 at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group);
-/// On dst the tensors of all ranks, stacked (group size, …), elsewhere zeros of that shape; the
-/// gradient of dst is scattered.
+/// On dst the tensors of all ranks, stacked to (group size, …); zeros of that shape elsewhere. The
+/// backward scatters the gradient of dst.
 at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group);
 
 }  // namespace differentiable

@@ -4,10 +4,10 @@
 
 namespace tessera TSR_API {
 
-/// From now on SIGUSR1 does not end this process, but makes it write its last operations: those of
-/// its worlds, or, where it is a job of one rank, none. World::connect() sees to that as well; call
-/// this before, so that the signal does no harm while ranks wait for each other. A program that
-/// handles SIGUSR1 itself keeps its own handler.
+/// From now on SIGUSR1 does not end this process, but makes it dump the last operations of its
+/// worlds (an empty dump in a job of one rank). World::connect() does this as well; call it
+/// earlier, so that the signal is harmless while ranks wait for each other. If the program handles
+/// SIGUSR1 itself, its handler stays.
 void dump_on_signal();
 
 }  // namespace tessera

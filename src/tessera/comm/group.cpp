@@ -49,14 +49,14 @@ bool Group::is_member() const {
 GroupRank Group::rank() const {
   if (!is_member()) {
     throw StateError(
-        concat("this process is not in group ", name(), "; ask is_member() before using it"));
+        concat("this process is not in group ", name(), "; check is_member() before using it"));
   }
   return *state_->rank();
 }
 
 GlobalRank Group::global_rank(GroupRank rank) const {
   TSR_CHECK(0 <= rank.value && rank.value < size(), "group ", name(), " has no rank ", rank,
-            "; its ranks go from 0 to ", size() - 1);
+            "; its ranks are 0 to ", size() - 1);
   return state_->ranks()[static_cast<size_t>(rank.value)];
 }
 
@@ -101,7 +101,7 @@ GroupRank Member::in(const Group& group) const {
   const auto rank = std::get<GlobalRank>(rank_);
   const auto found = group.group_rank(rank);
   TSR_CHECK(found, "global rank ", rank, " is not in group ", group.name(), " of the ranks ",
-            join(group.ranks(), " "), "; choose one of them, or say GroupRank{", rank,
+            join(group.ranks(), " "), "; choose one of them, or write GroupRank{", rank,
             "} for a rank in the group");
   return *found;
 }

@@ -20,17 +20,17 @@ class GroupState;
 
 namespace tessera TSR_API {
 
-/// Some ranks of a world that exchange tensors: a cheap handle, equal to others of the same ranks,
-/// lane and options.
+/// A set of ranks that exchange tensors. A cheap handle; two handles are equal if they have the
+/// same ranks, lane and options.
 ///
-/// Ranks that are no members may hold the handle, too; it says so. A group of one rank needs no
-/// communicator: everything on it returns at once.
+/// Ranks outside the group may hold the handle, too; see is_member(). A group of one rank needs no
+/// communicator: all its operations return at once.
 ///
-/// Thread rules: handles may be copied and asked from any thread. All ranks must start the
-/// operations of one communicator (equal ranks, lane and options) in one order: so one thread
-/// starts them, or the threads of each rank take turns in an order that all ranks share. Groups of
-/// other ranks or on other lanes have communicators of their own, and may be used from other
-/// threads at the same time. set_timeout() is for a moment in which nothing is under way.
+/// Threads: any thread may copy and query handles. All ranks must start the operations of one
+/// communicator (equal ranks, lane and options) in the same order: from one thread, or from several
+/// threads in an order that all ranks share. Groups with other ranks or lanes have their own
+/// communicators and may be used from other threads at the same time. Call set_timeout() only if
+/// no operation is in flight.
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::detail::GroupState> state);
@@ -40,25 +40,25 @@ class Group {
   ~Group() = default;
 
   const std::string& name() const&;
-  std::string name() &&;  // Nothing refers to a group that is about to end.
+  std::string name() &&;  // By value: a temporary is about to end.
   int64_t size() const;
   const RankGroup& ranks() const&;
   RankGroup ranks() &&;
 
   bool is_member() const;
-  /// This process's rank in the group; StateError where it is no member.
+  /// This process's rank in the group; StateError if it is not a member.
   GroupRank rank() const;
   GlobalRank global_rank(GroupRank rank) const;
-  /// The member's rank in the group; nothing where the rank is no member.
+  /// The rank in the group; empty if `rank` is not a member.
   std::optional<GroupRank> group_rank(GlobalRank rank) const;
 
   Lane lane() const;
   Backend backend() const;
-  /// Where its engine works: on this process's GPU with NCCL, otherwise on the CPU.
+  /// The device of its back end: this process's GPU with NCCL, otherwise the CPU.
   c10::Device device() const;
-  /// Whether tensors of a device can be sent: those of the CPU and of CUDA devices. Gloo takes a
-  /// GPU's by way of the CPU, so that ranks can share one GPU, which NCCL refuses; an NCCL group
-  /// sends the CPU's over Gloo.
+  /// Whether the group can send tensors of this device type: true for CPU and CUDA. Gloo copies GPU
+  /// tensors through the CPU, so that ranks can share one GPU, which NCCL refuses. An NCCL group
+  /// sends CPU tensors over Gloo.
   bool takes(c10::DeviceType device) const;
   std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.
@@ -73,8 +73,8 @@ class Group {
   std::shared_ptr<comm::detail::GroupState> state_;
 };
 
-/// A member of a group, by its rank in the group or by its rank in the world, which is what the
-/// Python of c10d counts in. A bare integer says neither, and does not compile.
+/// A member of a group: by its rank in the group, or by its global rank, as torch.distributed does.
+/// A bare integer is ambiguous and does not compile.
 class Member {
  public:
   Member(GroupRank rank) : rank_(rank) {}   // NOLINT(google-explicit-constructor)
@@ -85,7 +85,7 @@ class Member {
                   "write GlobalRank{r} (what dist.broadcast(src=r) means) or GroupRank{r}");
   }
 
-  /// Its rank in this group; ConfigError if it is not in it.
+  /// Its rank in this group; ConfigError if it is not a member.
   GroupRank in(const Group& group) const;
 
  private:

@@ -22,7 +22,7 @@ std::string first_difference(const std::vector<std::string>& mine,
   for (size_t i = 0; i < std::max(mine.size(), wanted.size()); ++i) {
     const std::string here = i < mine.size() ? mine[i] : "nothing";
     const std::string there = i < wanted.size() ? wanted[i] : "nothing";
-    if (here != there) return concat("has ", here, " where rank 0 of the group has ", there);
+    if (here != there) return concat("has ", here, ", but rank 0 of the group has ", there);
   }
   return "";
 }
@@ -32,7 +32,7 @@ std::string first_difference(const std::vector<std::string>& mine,
 Group on_lane(const Group& group, Lane lane) {
   const GroupState& state = group.state();
   state.world().check_open();
-  // Keeps the world by keeping a group of it.
+  // Keeps the world alive by keeping a group of it.
   const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
   const GroupOptions options{
       .name = state.name(), .lane = lane, .backend = state.backend(), .timeout = state.timeout()};
@@ -65,7 +65,7 @@ void throw_together(const Group& group, std::string_view what, const std::string
     if (complaints[i].empty()) continue;
     if (++count <= kMostTold) told.push_back(concat("rank ", group.ranks()[i], " ", complaints[i]));
   }
-  if (count > kMostTold) told.push_back(concat("so do ", count - kMostTold, " more ranks"));
+  if (count > kMostTold) told.push_back(concat("and ", count - kMostTold, " more ranks"));
   TSR_CHECK(count == 0, what, " of group ", group.name(), ": ", join(told, "; "));
 }
 

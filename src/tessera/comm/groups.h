@@ -8,22 +8,22 @@
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 
-/// What can be made of, and done in, a group that exists.
+/// Helpers on existing groups.
 namespace tessera TSR_API {
 
-/// The same ranks on another lane. Local: its communicator is made when it is first used.
+/// The same ranks on another lane. Local: the first use creates the communicator.
 Group on_lane(const Group& group, Lane lane);
 
-/// **Collective.** Runs `check` on every rank of the group. Where it throws on one of them, all
-/// throw: that one its own error, the others ConfigError with `what`.
+/// **Collective.** Runs `check` on every rank of the group. If it throws on one rank, all throw:
+/// that rank its own error, the others ConfigError with `what`.
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check);
 
-/// **Collective.** Every rank says what is wrong on it, "" if nothing is. If any rank says
-/// something, all throw the same ConfigError, with `what` and what the first of them say.
+/// **Collective.** `complaint` says what is wrong on this rank, "" if nothing is. If any rank has a
+/// complaint, all throw the same ConfigError with `what` and the first complaints.
 void throw_together(const Group& group, std::string_view what, const std::string& complaint);
 
-/// **Collective.** Compares a list of lines with group rank 0's. If any rank has others, all throw
-/// the same ConfigError, with `what`, the first line that differs, and who has which:
+/// **Collective.** Compares the lines with those of group rank 0. If they differ on any rank, all
+/// throw the same ConfigError with `what`, the rank, and the first line that differs:
 ///
 ///   check_same(group, "the arguments of initialize differ on the ranks", {"tp_size 2", "pp_size
 ///   1"});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kLargestPort = 65535;
 
-// Reads variables, with the name in every message.
+// Reads variables; every error message has the name.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -25,13 +25,13 @@ class Reader {
     if (!value) return std::nullopt;
     const auto parsed = to_integer(*value);
     TSR_CHECK(parsed && *parsed >= 0, name, "='", *value,
-              "' is not a whole number from 0; set it to digits alone");
+              "' must be an integer ≥ 0; use digits only");
     return parsed;
   }
 
   int64_t required(const std::string& name, std::string_view because) const {
     const auto value = number(name);
-    TSR_CHECK(value.has_value(), name, " is not set, although ", because, "; set both");
+    TSR_CHECK(value.has_value(), name, " is not set, but ", because, "; set both");
     return *value;
   }
 
@@ -39,7 +39,7 @@ class Reader {
   const Environment& environment_;
 };
 
-// A port that every rank of the job derives alike, from something that is the job's own.
+// A port that every rank derives in the same way from the job's id.
 int64_t port_of_job(const std::string& job) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const unsigned char c : job) hash = (hash ^ c) * 0x100000001b3;
@@ -54,35 +54,34 @@ void check(const LaunchInfo& info) {
             info.world_size - 1);
   TSR_CHECK(info.local_world_size > 0 && info.local_world_size <= info.world_size,
             "the local world size is ", info.local_world_size, " in a world of ", info.world_size,
-            "; it lies between 1 and the world size");
+            "; it must be from 1 to the world size");
   TSR_CHECK(info.local_rank < info.local_world_size, "local rank ", info.local_rank,
             " is not below the local world size ", info.local_world_size, " (set by ",
             info.launcher, "); check LOCAL_RANK and LOCAL_WORLD_SIZE");
   TSR_CHECK(info.master_port <= kLargestPort, "MASTER_PORT=", info.master_port,
-            " is no port; choose 1 to ", kLargestPort);
+            " is not a valid port; choose 1 to ", kLargestPort);
 }
 
-// MASTER_ADDR and MASTER_PORT win over what a launcher implies.
+// MASTER_ADDR and MASTER_PORT override the launcher's defaults.
 void read_master(const Reader& reader, LaunchInfo& info) {
   if (const auto address = reader.text("MASTER_ADDR")) info.master_addr = *address;
   if (const auto port = reader.number("MASTER_PORT")) info.master_port = *port;
 }
 
-// By its name alone: a host's own name may mean loopback on that host and nowhere else.
+// Checks the name only: a host name may resolve to loopback on that host but not on others.
 bool is_loopback(const std::string& address) {
   return address == "localhost" || address.starts_with("127.") || address == "::1";
 }
 
-// RANK and WORLD_SIZE alone: the ranks may be anywhere. They meet over a network only by a secret.
+// With only RANK and WORLD_SIZE, ranks may be on any host. Over a network they need a secret.
 void look_for_hosts(const Reader& reader, LaunchInfo& info) {
   const bool told = reader.text("LOCAL_WORLD_SIZE") || reader.text("NUM_NODES");
   info.maybe_several_hosts = !told && info.world_size > 1 && !is_loopback(info.master_addr);
   TSR_CHECK(!info.maybe_several_hosts || info.agent_store || reader.text("TESSERA_JOB_SECRET"),
-            "LOCAL_WORLD_SIZE is not set, so the ranks are taken to meet over the network at "
-            "MASTER_ADDR=",
-            info.master_addr, ", for which they need a secret; set TESSERA_JOB_SECRET to the same ",
-            "text on all ranks, or LOCAL_WORLD_SIZE=", info.world_size,
-            " if all ranks are on this host");
+            "LOCAL_WORLD_SIZE is not set, so ranks may be on several hosts and need a secret to "
+            "connect at MASTER_ADDR=",
+            info.master_addr, "; set TESSERA_JOB_SECRET to the same text on all ranks, or ",
+            "LOCAL_WORLD_SIZE=", info.world_size, " if all ranks are on this host");
 }
 
 std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
@@ -95,7 +94,7 @@ std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   info.world_size = reader.required("WORLD_SIZE", concat("RANK=", info.rank, " is"));
   const auto local_world = reader.number("LOCAL_WORLD_SIZE");
   const auto local_rank = reader.number("LOCAL_RANK");
-  // Without a local size the number of nodes tells it.
+  // Without a local size, derive it from the number of nodes.
   const int64_t nodes = std::max<int64_t>(1, reader.number("NUM_NODES").value_or(1));
   info.local_world_size = local_world.value_or((info.world_size + nodes - 1) / nodes);
   info.local_rank = local_rank.value_or(info.rank % std::max<int64_t>(1, info.local_world_size));
@@ -107,8 +106,8 @@ std::optional<LaunchInfo> read_torchrun(const Reader& reader) {
   return info;
 }
 
-// Scripts of sbatch and shells of salloc have a SLURM_PROCID, too, but are no step of srun: they
-// have no number of a step, or one of the last.
+// sbatch scripts and salloc shells have a SLURM_PROCID, too, but are not srun steps: they have no
+// step id, or a special one at the end of the range.
 bool is_in_step(const Reader& reader) {
   constexpr int64_t kFirstSpecial = 0xfffffff0;
   const auto step = reader.number("SLURM_STEP_ID");
@@ -137,7 +136,7 @@ std::optional<LaunchInfo> read_slurm(const Reader& reader) {
   return info;
 }
 
-// Open MPI and the PMI family differ in names alone.
+// Open MPI and PMI only differ in the names.
 struct MpiNames {
   const char* launcher;
   const char* rank;
@@ -160,7 +159,7 @@ std::optional<LaunchInfo> read_mpi(const Reader& reader, const MpiNames& names) 
   read_master(reader, info);
   TSR_CHECK(info.one_host() || reader.text("MASTER_ADDR"), "MASTER_ADDR is not set, and ",
             names.launcher,
-            " does not tell where rank 0 is; pass it on, e.g. mpirun -x MASTER_ADDR=host");
+            " does not say where rank 0 is; set it, e.g. mpirun -x MASTER_ADDR=host");
   return info;
 }
 

@@ -93,9 +93,9 @@ TEST(LaunchInfo, RanksThatSayNothingOfTheirHostsMeetWhereMasterAddrIs) {
   EXPECT_TRUE(read(with(anywhere, {{"LOCAL_WORLD_SIZE", "2"}})).one_host());
   EXPECT_FALSE(read(with(anywhere, {{"NUM_NODES", "2"}})).one_host());
   EXPECT_EQ(message_of<ConfigError>([&] { read(anywhere); }),
-            "LOCAL_WORLD_SIZE is not set, so the ranks are taken to meet over the network at "
-            "MASTER_ADDR=node0, for which they need a secret; set TESSERA_JOB_SECRET to the same "
-            "text on all ranks, or LOCAL_WORLD_SIZE=2 if all ranks are on this host");
+            "LOCAL_WORLD_SIZE is not set, so ranks may be on several hosts and need a secret to "
+            "connect at MASTER_ADDR=node0; set TESSERA_JOB_SECRET to the same text on all ranks, "
+            "or LOCAL_WORLD_SIZE=2 if all ranks are on this host");
 }
 
 TEST(LaunchInfo, FirstHostOfASlurmList) {
@@ -121,13 +121,13 @@ TEST(LaunchInfo, ReadsOpenMpiAndPmi) {
 
 TEST(LaunchInfoErrors, NameTheVariableTheRuleAndTheFix) {
   EXPECT_EQ(message_of<ConfigError>([] { read({{"RANK", "3"}}); }),
-            "WORLD_SIZE is not set, although RANK=3 is; set both");
+            "WORLD_SIZE is not set, but RANK=3 is; set both");
   EXPECT_EQ(message_of<ConfigError>([] { read({{"WORLD_SIZE", "4"}}); }),
-            "RANK is not set, although WORLD_SIZE=4 is; set both");
+            "RANK is not set, but WORLD_SIZE=4 is; set both");
   EXPECT_EQ(message_of<ConfigError>([] { read(with(kTorchrun, {{"RANK", "8"}})); }),
             "rank 8 is not below the world size 8 (set by torchrun); ranks go from 0 to 7");
   EXPECT_EQ(message_of<ConfigError>([] { read(with(kTorchrun, {{"RANK", "x"}})); }),
-            "RANK='x' is not a whole number from 0; set it to digits alone");
+            "RANK='x' must be an integer ≥ 0; use digits only");
 }
 
 TEST(LaunchInfoErrors, RefuseContradictions) {
@@ -144,7 +144,7 @@ TEST(LaunchInfoErrors, RefuseContradictions) {
                      {"OMPI_COMM_WORLD_SIZE", "4"},
                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
                ConfigError)
-      << "several hosts, and nobody says where rank 0 is";
+      << "several hosts, and the host of rank 0 is unknown";
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include "tessera/comm/group.h"
 #include "tessera/topology/rank.h"
 
-/// Small objects between ranks: any type with a JSON conversion, as CBOR (JSON's binary form, which
-/// keeps every number). Never pickle: what arrives is data, nothing is run. **Collective**, and
-/// blocking. Sizes are agreed first, so they may differ.
+/// Collectives for small objects: any type with a JSON conversion, sent as CBOR (binary JSON, which
+/// keeps every number exactly). Unlike pickle, received data cannot run code. **Collective** and
+/// blocking. The sizes may differ between ranks.
 namespace tessera TSR_API {
 
 using Bytes = std::vector<uint8_t>;

@@ -14,30 +14,30 @@ enum class Backend {
   kAuto,  // NCCL if every rank has a GPU of its own, otherwise Gloo.
   kGloo,
   kNccl,
-  kFake,  // One process acts as one rank of many: collectives return at once with the right shapes.
+  kFake,  // One process simulates one rank: collectives return at once, with the right shapes.
 };
 
 const char* to_string(Backend backend);
 
 struct GroupOptions {
-  std::string name = "";  // For messages; not part of what makes groups equal.
+  std::string name = "";  // For error messages; ignored when groups are compared.
   Lane lane = Lane::kCompute;
-  Backend backend = Backend::kAuto;                                 // kAuto: as the world's.
-  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // The world's, unless set.
+  Backend backend = Backend::kAuto;                                 // kAuto: that of the world.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // Default: that of the world.
   NcclOptions nccl = {};
-  bool sharp = false;  // On NCCL: made while NCCL_COLLNET_ENABLE=1 is set.
-  /// A communicator that no other group shares. All members make such groups of equal ranks in one
-  /// order.
+  bool sharp = false;  // With NCCL: create it while NCCL_COLLNET_ENABLE=1 is set.
+  /// Use a communicator of its own, which no other group shares. All members must make such groups
+  /// of equal ranks in the same order.
   bool own = false;
 };
 
 struct WorldOptions {
   Backend backend = Backend::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  // Of every blocking call.
-  /// How long ranks wait for each other at the start, where that is less than the timeout.
+  /// How long ranks wait for each other at the start, if that is less than `timeout`.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(10);
-  /// How long a rank may give no sign of life before others that wait for it count it as lost.
-  /// TESSERA_SILENCE_SECONDS wins: set it high before stopping a rank in a debugger.
+  /// A rank without a heartbeat for this long is lost for the ranks that wait for it.
+  /// TESSERA_SILENCE_SECONDS overrides it: set a high value before you stop a rank in a debugger.
   std::chrono::milliseconds silence = std::chrono::seconds(5);
 };
 

@@ -19,14 +19,14 @@ void write_back(const Message& message) {
 
 Message checked(const P2p& given, const Group& group) {
   const GroupRank peer = given.peer.in(group);
-  TSR_CHECK(0 <= given.tag && given.tag <= kLargestTag, "tag ", given.tag,
-            " of a message; tags go from 0 to ", kLargestTag);
+  TSR_CHECK(0 <= given.tag && given.tag <= kLargestTag, "a tag must be from 0 to ", kLargestTag,
+            ", but is ", given.tag);
   TSR_CHECK(peer != group.rank(), "rank ", peer, " of group ", group.name(),
             " would send to itself; copy the tensor instead");
   return {given.kind, given.tensor, peer, given.tag};
 }
 
-// The group that carries all of them; what is received is written to.
+// The group that sends all of the tensors; a recv writes to its tensor.
 Group carrier_of(std::span<const P2p> operations, const Group& group) {
   Tensors tensors;
   for (const P2p& one : operations) {
@@ -44,7 +44,7 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
                            : engine.recv(wire, peer, message.tag);
 }
 
-// NCCL starts several messages as one, so that ranks that send to each other do not wait.
+// NCCL coalesces several messages, so that ranks that send to each other do not deadlock.
 void send_together(PendingOperation& operation, const std::vector<Message>& messages) {
   const bool coalesce = operation.group.backend() == Backend::kNccl && messages.size() > 1;
   if (coalesce) operation.engine->startCoalescing();

@@ -32,7 +32,7 @@ void Work::give_up(const std::string& reason) {
 
 void Work::finish() {
   if (!operation_)
-    throw StateError("wait() was called twice on one Work; the first call has the result");
+    throw StateError("wait() was called twice on one Work; use the result of the first call");
   operation_->tell_recorder(&Recorder::waiting);
   try {
     for (const auto& handle : operation_->handles) operation_->wait_for(*handle);
@@ -44,7 +44,7 @@ void Work::finish() {
   } catch (const std::exception& error) {
     const std::string failure =
         concat(operation_->name, " #", operation_->sequence, " of group ", operation_->group.name(),
-               " failed on this rank: ", engine_words(error));
+               " failed on this rank: ", engine_message(error));
     give_up(failure);
     throw CommError(failure);
   }

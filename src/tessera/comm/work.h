@@ -17,16 +17,16 @@ struct PendingOperation;
 
 namespace tessera TSR_API {
 
-/// An operation under way. Holds its tensors until it has ended.
+/// An operation in flight. Keeps its tensors alive until it has ended.
 ///
 ///   at::Tensor sum = all_reduce(x, group).wait();              // blocking
 ///   Work work = all_reduce(x, group); …; std::move(work).wait();  // overlapped with other work
 ///
-/// Dropped without wait, it abandons the operation: the group cannot be used any more and says why.
-/// The destructor never waits.
+/// If it is destroyed without wait(), the operation is abandoned: later calls on the group throw
+/// and say why. The destructor never waits.
 ///
-/// Thread rules: one thread at a time, which need not be the one that started the operation. wait()
-/// returns when the result may be used on that thread's current stream.
+/// Threads: one thread at a time, which may differ from the one that started the operation. When
+/// wait() returns, the result is ready on that thread's current stream.
 class [[nodiscard]] Work {
  public:
   explicit Work(std::unique_ptr<comm::detail::PendingOperation> operation);
@@ -34,10 +34,10 @@ class [[nodiscard]] Work {
   Work& operator=(Work&&) = delete;
   ~Work();
 
-  /// Whether wait() would return at once; of messages that is not known before they are waited for.
+  /// Whether wait() would return at once. For point-to-point operations it is only known after
+  /// wait().
   bool is_complete() const;
-  /// The result; throws CommError where the operation failed or took longer than the group's
-  /// timeout.
+  /// The result. CommError if the operation failed or took longer than the group's timeout.
   at::Tensor wait() &&;
 
  private:
@@ -48,7 +48,7 @@ class [[nodiscard]] Work {
   std::unique_ptr<comm::detail::PendingOperation> operation_;
 };
 
-/// The same of an operation with several results.
+/// Like Work, for an operation with several results.
 class [[nodiscard]] ListWork {
  public:
   ListWork(Work work) : work_(std::move(work)) {}  // NOLINT(google-explicit-constructor)

@@ -18,46 +18,48 @@ using namespace comm::detail;
 
 namespace {
 
-constexpr std::chrono::seconds kLastWords{5};  // How long rank 0 waits for the others to be gone.
+constexpr std::chrono::seconds kLeaveTimeout{5};  // Rank 0 waits so long for the others.
 constexpr std::chrono::milliseconds kShortPause{1};
 constexpr std::chrono::milliseconds kPause{20};
 
-RankGroup everybody_in(const LaunchInfo& launch) {
+RankGroup all_ranks_of(const LaunchInfo& launch) {
   RankGroup ranks;
   for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.emplace_back(rank);
   return ranks;
 }
 
-// Returns when all ranks have come to `place`.
-void meet_all(const WorldState& world, const std::string& place,
-              std::chrono::milliseconds timeout) {
-  const RankGroup everybody = everybody_in(world.launch);
+// Returns when all ranks have reached `place`.
+void wait_for_all(const WorldState& world, const std::string& place,
+                  std::chrono::milliseconds timeout) {
+  const RankGroup all_ranks = all_ranks_of(world.launch);
   const Waiting waiting{.what = [&] { return concat(place, " of the world"); },
-                        .members = everybody,
+                        .members = all_ranks,
                         .timeout = timeout,
-                        .watch = world.watch.get(),
+                        .watchdog = world.watchdog.get(),
                         .recorder = world.recorder.get()};
   world.recorder->set_place(waiting.what());
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  run_watched(waiting, [store = world.store, place, deadline, size = everybody.size()] {
+  run_watched(waiting, [store = world.store, place, deadline, size = all_ranks.size()] {
     const std::string all_here = place + "/all";
     if (store->add(place, 1) == static_cast<int64_t>(size)) store->set(all_here, "yes");
-    // A wait would block the client for others, and for ever where this thread is left behind.
+    // store->wait() would block the client for other threads, and forever if this thread is
+    // abandoned.
     for (auto pause = kShortPause; !store->check({all_here}); pause = std::min(2 * pause, kPause)) {
-      if (std::chrono::steady_clock::now() > deadline) throw CommError("not all ranks have come");
+      if (std::chrono::steady_clock::now() > deadline)
+        throw CommError("not all ranks have arrived");
       std::this_thread::sleep_for(pause);
     }
   });
   world.recorder->set_place("");
 }
 
-// Rank 0 holds the store, so it must be the last to leave.
+// Rank 0 hosts the store, so it must leave last.
 void leave_together(const WorldState& world) {
-  meet_all(world, "close", world.timeout);
-  world.watch->stop("");
+  wait_for_all(world, "close", world.timeout);
+  world.watchdog->stop("");
   const int64_t gone = world.store->add("gone", 1);
   if (world.launch.rank != 0 || gone == world.launch.world_size) return;
-  const auto deadline = std::chrono::steady_clock::now() + kLastWords;
+  const auto deadline = std::chrono::steady_clock::now() + kLeaveTimeout;
   while (world.store->add("gone", 0) < world.launch.world_size &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kShortPause);
@@ -67,7 +69,7 @@ void leave_together(const WorldState& world) {
 bool wants_checks(const Environment& environment) {
   const std::string value = environment("TESSERA_CHECK_COLLECTIVES").value_or("0");
   TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_CHECK_COLLECTIVES='", value,
-            "' is neither 0 nor 1; set it to 1 to compare the calls of all ranks");
+            "' must be 0 or 1; 1 compares the calls of all ranks");
   return value == "1";
 }
 
@@ -76,8 +78,8 @@ std::chrono::milliseconds silence_of(const WorldOptions& options, const Environm
   if (!text || text->empty()) return options.silence;
   const auto seconds = to_integer(*text);
   TSR_CHECK(seconds && *seconds > 0, "TESSERA_SILENCE_SECONDS='", *text,
-            "' is not a whole number from 1; set it to the seconds of silence after which a rank "
-            "counts as lost");
+            "' must be an integer ≥ 1; set it to the seconds without a heartbeat after which a "
+            "rank is lost");
   return std::chrono::seconds(*seconds);
 }
 
@@ -90,7 +92,7 @@ int64_t count_gpus() {
   return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
 }
 
-// From now on "cuda" means this GPU to the thread that connects. Nothing is allocated on it yet.
+// Makes this GPU the current device of the calling thread. Allocates nothing on it.
 c10::Device choose_device(const LaunchInfo& launch) {
   const int64_t gpus = count_gpus();
   if (gpus == 0) return c10::kCPU;
@@ -99,13 +101,13 @@ c10::Device choose_device(const LaunchInfo& launch) {
   return device;
 }
 
-// What kAuto means: the same on every rank, since each tells the others whether it has a GPU.
+// The back end for kAuto. Each rank publishes whether it has a GPU, so all get the same result.
 Backend agreed_backend(const WorldState& world) {
   const bool own_gpu = count_gpus() >= world.launch.local_world_size;
   if (!world.store) return own_gpu ? Backend::kNccl : Backend::kGloo;
   const std::string key = "ranks with a gpu";
   (void)world.store->add(key, own_gpu ? 1 : 0);
-  meet_all(world, "backend", world.timeout);
+  wait_for_all(world, "backend", world.timeout);
   return world.store->add(key, 0) == world.launch.world_size ? Backend::kNccl : Backend::kGloo;
 }
 
@@ -114,7 +116,7 @@ Backend agreed_backend(const WorldState& world) {
 WorldHandle::WorldHandle(std::shared_ptr<WorldState> state) : state_(std::move(state)) {}
 
 WorldState& WorldHandle::state() const {
-  if (!state_) throw StateError("this world was moved from; use the one that it was moved to");
+  if (!state_) throw StateError("this world was moved from; use the one it was moved to");
   return *state_;
 }
 
@@ -143,7 +145,7 @@ void WorldHandle::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 Group WorldHandle::group() const {
-  return group(everybody_in(state().launch), {.name = "world"});
+  return group(all_ranks_of(state().launch), {.name = "world"});
 }
 
 Group WorldHandle::group(const RankGroup& ranks, const GroupOptions& options) const {
@@ -156,7 +158,7 @@ std::vector<Group> WorldHandle::make_groups(std::span<const GroupRequest> reques
   std::vector<Group> groups;
   for (const auto& [ranks, options] : requests) groups.push_back(group(ranks, options));
   const auto connects = [](const Group& group) { return group.state().communicator() != nullptr; };
-  // A back end that this build does not have is refused before anything is made.
+  // Refuse back ends that this build does not have before any group is made.
   for (const Group& group : groups) {
     if (connects(group)) (void)state_->engine(group.backend());
   }
@@ -176,10 +178,10 @@ World& World::operator=(World&& other) noexcept {
   return *this;
 }
 
-// No collective here: a process that unwinds must not wait for others.
+// No collective here: an unwinding process must not wait for others.
 World::~World() {
   if (!state_ || !state_->is_open()) return;
-  if (state_->watch) state_->watch->stop("ended without closing its world");
+  if (state_->watchdog) state_->watchdog->stop("ended without closing its world");
   state_->close();
 }
 
@@ -188,11 +190,11 @@ World World::connect(const WorldOptions& options) {
 }
 
 World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
-  TSR_CHECK(options.timeout.count() > 0, "a timeout of ", options.timeout.count(),
-            " ms is not positive; choose at least 1 ms");
+  TSR_CHECK(options.timeout.count() > 0, "the timeout must be ≥ 1 ms, but is ",
+            options.timeout.count(), " ms");
   const Environment environment = process_environment();
   const bool checked = wants_checks(environment);
-  const auto patience = Patience::of(launch.world_size, silence_of(options, environment));
+  const auto timeouts = WatchdogTimeouts::of(launch.world_size, silence_of(options, environment));
   report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
@@ -202,12 +204,12 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
     const auto start_timeout = std::min(options.timeout, options.start_timeout);
     state->address = local_address(launch, environment);
-    const auto [store, watch_store, job] = meet(launch, start_timeout);
+    const auto [store, watchdog_store, job] = rendezvous(launch, start_timeout);
     state->store = store;
     state->checked = checked;
     state->recorder = Recorder::make(launch, job);
-    state->watch = Watch::start(watch_store, launch, state->recorder, patience);
-    meet_all(*state, "start", start_timeout);
+    state->watchdog = Watchdog::start(watchdog_store, launch, state->recorder, timeouts);
+    wait_for_all(*state, "start", start_timeout);
   }
   if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
   if (options.backend != Backend::kFake) state->device = choose_device(launch);
@@ -216,8 +218,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
 }
 
 World World::fake(GlobalRank rank, int64_t size) {
-  TSR_CHECK(size > 0 && 0 <= rank.value && rank.value < size, "rank ", rank, " of a world of ",
-            size, " cannot be acted; choose a rank from 0 to the size less 1");
+  TSR_CHECK(size > 0 && 0 <= rank.value && rank.value < size, "rank ", rank,
+            " is not in a fake world of ", size, " ranks; choose a rank from 0 to size - 1");
   return connect({.launcher = "fake",
                   .rank = rank.value,
                   .world_size = size,
@@ -238,7 +240,7 @@ World* World::current() {
 
 World& World::make_current(World world) {
   auto& slot = current_slot();
-  if (slot) throw StateError("this process has a current world already; clear it first");
+  if (slot) throw StateError("this process already has a current world; clear it first");
   return slot.emplace(std::move(world));
 }
 
@@ -248,7 +250,7 @@ void World::clear_current() {
 
 void World::close() {
   if (!state_ || !state_->is_open()) return;
-  if (state_->watch) leave_together(*state_);
+  if (state_->watchdog) leave_together(*state_);
   state_->close();
 }
 

@@ -25,10 +25,10 @@ ConfigTarget at(TrainConfig& config) {
 template <auto Member>
 constexpr auto kShape = at<&C::model, &ModelSection::shape, Member>;
 
-constexpr double kMostSteps = 1e12;     // Times ten they stay numbers.
-constexpr double kMostSize = 1U << 31;  // Of a batch or a text: products of two stay numbers.
+constexpr double kMostSteps = 1e12;     // Ten times this fits an int64_t.
+constexpr double kMostSize = 1U << 31;  // Products of two sizes fit an int64_t.
 constexpr double kMostThreads = 1024;
-constexpr double kMostRanks = 1 << 16;  // Products of four stay numbers.
+constexpr double kMostRanks = 1 << 16;  // Products of four fit an int64_t.
 
 Fields model_fields() {
   return {
@@ -335,15 +335,24 @@ Fields parallel_fields() {
        .most = kMostRanks},
       {.key = "dp_type",
        .target = at<&C::parallel, &ParallelSection::dp_type>,
-       .help = "ddp: replicas; fsdp and hsdp: shards (not available yet: refused)",
+       .help = "ddp: replicas; fsdp: shards; hsdp: replicas of shards; zero1: sharded optimizer",
        .flag = "--dp-type",
        .choices = data_parallel_types},
       {.key = "dp_replicate",
        .target = at<&C::parallel, &ParallelSection::dp_replicate>,
-       .help = "replicas of the shards of hsdp; not available yet: refused above 1",
+       .help = "replicas of the shards of hsdp and zero1",
        .flag = "--dp-replicate",
        .least = 1,
        .most = kMostRanks},
+      {.key = "reshard",
+       .target = at<&C::parallel, &ParallelSection::reshard>,
+       .help = "fsdp and hsdp: which units free their parameters after the forward pass",
+       .choices = [] { return Names{"always", "all_but_last", "never"}; }},
+      {.key = "recompute",
+       .target = at<&C::parallel, &ParallelSection::recompute>,
+       .help = "activation checkpointing; full: each block runs its forward pass again",
+       .flag = "--recompute",
+       .choices = [] { return Names{"none", "full"}; }},
       {.key = "schedule",
        .target = at<&C::parallel, &ParallelSection::schedule>,
        .help = "pipeline schedule: a kind or a CSV file",

@@ -13,51 +13,51 @@
 
 namespace tessera TSR_API {
 
-/// A value of each type that a key may have.
+/// The value of a key, of any type that keys have.
 using ConfigValue =
     std::variant<bool, int64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
 
-/// Where a key's value lies in a TrainConfig.
+/// Points at a key's value in a TrainConfig.
 using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::vector<std::string>*,
                                   std::vector<double>*>;
 
-/// One key: all that reading, overriding, printing, help and documents know of it.
+/// One key: reading, overriding, printing, help and the documents all use this entry.
 struct ConfigField {
   std::string_view section{};
   std::string_view key{};
   ConfigTarget (*target)(TrainConfig&) = nullptr;
   std::string_view help{};
-  std::string_view flag{};      // Its short form on the command line,
-  std::string_view off_flag{};  // and the one that switches it off: false or 0.
-  double least = std::numeric_limits<double>::lowest();  // Numbers go from here
-  double most = std::numeric_limits<double>::max();      // to here.
-  std::vector<std::string> (*choices)() = nullptr;       // Texts are one of these.
-  std::string_view otherwise{};  // What decides where the key is not given, if it is no constant.
+  std::string_view flag{};                               // The short form on the command line.
+  std::string_view off_flag{};                           // The flag that sets it to false or 0.
+  double least = std::numeric_limits<double>::lowest();  // Smallest number.
+  double most = std::numeric_limits<double>::max();      // Largest number.
+  std::vector<std::string> (*choices)() = nullptr;       // Allowed strings.
+  std::string_view otherwise{};                          // The default, if it is not a constant.
 
-  /// "optim.lr".
+  /// E.g. "optim.lr".
   std::string name() const;
 };
 
-/// Every key, section by section, in the order of TrainConfig's members.
+/// Every key by section, in the order of TrainConfig's members.
 std::span<const ConfigField> config_fields();
 
-/// The field of "optim.lr"; it must exist.
+/// The field of a name such as "optim.lr", which must exist.
 const ConfigField& config_field(std::string_view name);
 
-/// What a key takes, for people: "a number from 0", "adamw or sgd", "a list of texts".
+/// The type of a key for messages: "a number from 0", "adamw or sgd", "a list of strings".
 std::string type_name(const ConfigField& field);
 
-/// The value of a key; and a value that a command line gives as text (a list has commas between its
-/// parts). ConfigError where the text is no such value.
+/// The value of a key in `config`, or as parsed from a command-line argument (commas separate the
+/// elements of a list). ConfigError if the text does not have the key's type.
 ConfigValue value_of(const ConfigField& field, const TrainConfig& config);
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
-/// ConfigError where the value is not of the field's type, range or choices; it shows the value as
-/// it was `given`, where that is known.
+/// ConfigError if the value does not have the field's type or is outside its range or choices. The
+/// message quotes `given`, the text as written, unless that is empty.
 void assign(const ConfigField& field, const ConfigValue& value, TrainConfig& config,
             std::string_view given = "");
 
-/// As TOML writes it: "a", 1.0, [1.0, 2.0].
+/// The value in TOML syntax: "a", 1.0, [1.0, 2.0].
 std::string to_toml(const ConfigValue& value);
 
 }  // namespace tessera

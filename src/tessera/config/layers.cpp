@@ -14,7 +14,7 @@ namespace {
 
 using Assignments = std::vector<ConfigAssignment>;
 
-/// Everything that was given, weakest first.
+/// All assignments; later ones override earlier ones.
 class Given {
  public:
   explicit Given(const ConfigLayers& layers) {
@@ -36,7 +36,7 @@ class Given {
   std::set<std::string> names_;
 };
 
-// A word that switches something off, and another one beside it that switches it on.
+// Refuses e.g. --no-clip together with --clip 1.
 void check_switches(const ConfigLayers& layers) {
   Assignments words = layers.flags;
   words.insert(words.end(), layers.overrides.begin(), layers.overrides.end());
@@ -57,7 +57,7 @@ void check_from_folder(const Given& given, const std::string& path) {
   }
 }
 
-// The last word about a text.
+// The last value given for a string key, or `otherwise`.
 std::string text_of(const Given& given, std::string_view name, std::string otherwise) {
   for (const ConfigAssignment& one : given.all()) {
     if (one.field->name() == name) otherwise = std::get<std::string>(one.value);
@@ -88,7 +88,7 @@ void apply(const Given& given, TrainConfig& config) {
   }
 }
 
-// As Hugging Face does where a config.json leaves them out.
+// The defaults that Hugging Face uses for keys missing in config.json.
 void derive_heads(const Given& given, LlamaConfig& shape) {
   const bool heads = given.has("model.num_attention_heads");
   if (heads && !given.has("model.num_key_value_heads")) {
@@ -104,18 +104,17 @@ std::vector<std::string> own_sources() {
   std::vector<std::string> paths{root / "src", root / "docs"};
   for (const std::string& path : paths) {
     TSR_CHECK(std::filesystem::is_directory(path), "without --data, Tessera's own sources and ",
-              "documents are read, but ", path, " is not there; give --data FILE or FOLDER");
+              "documents are the data, but ", path, " does not exist; give --data FILE or FOLDER");
   }
   return paths;
 }
 
 void check_folder(const RunSection& run) {
   TSR_CHECK(!run.dir.empty() || (!run.overwrite && !run.resume),
-            run.overwrite ? "--overwrite" : "--resume",
-            " without --run-dir means no run; name its folder");
+            run.overwrite ? "--overwrite" : "--resume", " needs --run-dir DIR");
 }
 
-// Ranks that no other axis takes are replicas. A run that is told nothing shows both.
+// Ranks that no other axis uses are replicas. Without any parallel key, a run uses both DP and PP.
 void derive_parallel(const Given& given, bool from_folder, ParallelSection& parallel) {
   if (!from_folder && !given.has_section("parallel")) parallel.dp = parallel.pp = 2;
   const int64_t others =
@@ -129,7 +128,7 @@ void derive_parallel(const Given& given, bool from_folder, ParallelSection& para
     parallel.microbatches = 2 * parallel.pp;
 }
 
-// What depends on other keys where it is not given itself.
+// Defaults that depend on other keys.
 void derive(const Given& given, TrainConfig& config) {
   const bool from_folder = !config.model.path.empty();
   const auto set = [&](const std::string& name, auto& value, auto otherwise) {

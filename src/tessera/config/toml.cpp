@@ -1,7 +1,7 @@
-// The only file that knows toml++, which takes seconds to compile.
+// The only file that includes toml++, which takes seconds to compile.
 
-// toml++ asserts, and with NDEBUG lets clang assume, what broken files such as "[^]" do not keep
-// (its issue 294). Behind those checks it refuses the files properly: without them all is well.
+// toml++ asserts conditions that broken files such as "[^]" violate (its issue 294); with NDEBUG,
+// clang assumes them. Without the assertions it refuses such files properly.
 #undef NDEBUG
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
@@ -16,12 +16,11 @@
 namespace tessera {
 namespace {
 
-// toml++ 3.3 does undefined things with some letters beyond ASCII where a file is broken. So it
-// gets them as "~C3", and '~' itself as "~7E", which are plain text in every kind of quotes and
-// comments.
+// In broken files, toml++ 3.3 has undefined behaviour for some non-ASCII characters. So it gets
+// them as "~C3", and '~' itself as "~7E", which are plain text in quotes and comments of any kind.
 constexpr std::string_view kDigits = "0123456789ABCDEF";
 
-std::string veiled(std::string_view text) {
+std::string hex_escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -34,7 +33,7 @@ std::string veiled(std::string_view text) {
   return out;
 }
 
-std::string unveiled(std::string_view text) {
+std::string hex_unescaped(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size(); ++at) {
     out += text[at];
@@ -48,13 +47,13 @@ std::string unveiled(std::string_view text) {
   return out;
 }
 
-// Some editors put a mark of UTF-8 first.
+// Some editors write a UTF-8 byte order mark.
 std::string_view without_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
 }
 
-// Who speaks of a line of the file.
+// A line of the file, for messages.
 struct Place {
   std::string_view origin;
   toml::source_index line = 0;
@@ -71,7 +70,7 @@ struct Place {
   std::ostringstream type;
   type << node.type();
   refuse({origin, node.source().begin.line},
-         concat(field.name(), " is of type ", type.str(), "; it takes ", type_name(field)));
+         concat(field.name(), " is of type ", type.str(), "; it must be ", type_name(field)));
 }
 
 bool read_into(bool& value, const toml::node& node) {
@@ -94,11 +93,11 @@ bool read_into(double& value, const toml::node& node) {
 
 bool read_into(std::string& value, const toml::node& node) {
   if (!node.is_string()) return false;
-  value = unveiled(node.as_string()->get());
+  value = hex_unescaped(node.as_string()->get());
   return true;
 }
 
-// One value stands for a list of one.
+// A single value counts as a list of one.
 template <class Element>
 bool read_into(std::vector<Element>& values, const toml::node& node) {
   values.clear();
@@ -136,7 +135,7 @@ std::vector<std::string> sections() {
 
 void check_known(const toml::key& key, std::string_view section, std::string_view origin,
                  const std::vector<std::string>& known) {
-  const std::string name = unveiled(key.str());
+  const std::string name = hex_unescaped(key.str());
   if (std::ranges::find(known, name) != known.end()) return;
   const std::string what = section.empty()
                                ? concat("section '", visible(name), "'")
@@ -151,7 +150,7 @@ void append_section(std::vector<ConfigAssignment>& to, std::string_view section,
     check_known(key, section, origin, keys_of(section));
     const ConfigField& field = config_field(concat(section, ".", key.str()));
     const Place place{origin, key.source().begin.line};
-    const auto* const whole = node.as_integer();  // Also where the key takes any number.
+    const auto* const whole = node.as_integer();  // Also if the key takes any number.
     to.push_back({&field, value_of(node, field, origin), place.text(),
                   whole == nullptr ? "" : std::to_string(whole->get())});
   }
@@ -175,10 +174,10 @@ std::vector<ConfigAssignment> assignments_of(const toml::table& document, std::s
 
 std::vector<ConfigAssignment> parse_config_toml(std::string_view text, const std::string& origin) {
   try {
-    return assignments_of(toml::parse(veiled(without_mark(text))), origin);
+    return assignments_of(toml::parse(hex_escaped(without_mark(text))), origin);
   } catch (const toml::parse_error& error) {
     refuse({origin, error.source().begin.line},
-           concat("broken TOML: ", visible(unveiled(error.description()))));
+           concat("broken TOML: ", visible(hex_unescaped(error.description()))));
   }
 }
 

@@ -58,18 +58,20 @@ TEST(ConfigToml, UnknownNamesAreErrorsWithTheLine) {
 
 TEST(ConfigToml, WrongValuesAreErrorsWithTheLine) {
   EXPECT_EQ(refusal("[optim]\nlr = \"high\"\n"),
-            "run.toml, line 2: optim.lr is of type string; it takes a number from 0");
-  EXPECT_EQ(refusal("[data]\nbatch = 1.5\n"),
-            "run.toml, line 2: data.batch is of type floating-point; it takes a whole number from "
-            "1 to 2,147,483,648");
+            "run.toml, line 2: optim.lr is of type string; it must be a number from 0");
+  EXPECT_EQ(
+      refusal("[data]\nbatch = 1.5\n"),
+      "run.toml, line 2: data.batch is of type floating-point; it must be a whole number from "
+      "1 to 2,147,483,648");
   EXPECT_EQ(refusal("[data]\nweights = [1, 'a']\n"),
-            "run.toml, line 2: data.weights is of type array; it takes a list of numbers");
-  EXPECT_EQ(refusal("[data]\n\nbatch = 0\n"),
-            "run.toml, line 3: data.batch is '0'; it takes a whole number from 1 to 2,147,483,648");
+            "run.toml, line 2: data.weights is of type array; it must be a list of numbers");
+  EXPECT_EQ(
+      refusal("[data]\n\nbatch = 0\n"),
+      "run.toml, line 3: data.batch is '0'; it must be a whole number from 1 to 2,147,483,648");
   EXPECT_EQ(refusal("[optim]\nkind = 'adam'\n"),
             "run.toml, line 2: optim.kind is 'adam'; choose adamw or sgd; did you mean 'adamw'?");
   EXPECT_EQ(refusal("[optim]\neps = nan\n"),
-            "run.toml, line 2: optim.eps is 'nan'; it takes a number from 0");
+            "run.toml, line 2: optim.eps is 'nan'; it must be a number from 0");
   EXPECT_EQ(refusal("optim = 3\n"),
             "run.toml, line 1: 'optim' is a section; write [optim] and its keys below");
 }

@@ -14,30 +14,30 @@ void check_data(const DataSection& data) {
   TSR_CHECK(!data.paths.empty(), "data.paths is empty; give --data FILE or FOLDER");
   TSR_CHECK(data.weights.empty() || data.weights.size() == data.paths.size(), "data.weights has ",
             data.weights.size(), " numbers for ", data.paths.size(),
-            " data.paths; give one for each, or none");
+            " data.paths; give one per path, or none");
 }
 
 void check_optim(const OptimSection& optim) {
   TSR_CHECK(optim.beta1 < 1 && optim.beta2 < 1, "optim.beta1=", optim.beta1,
-            ", optim.beta2=", optim.beta2, "; both are below 1");
+            ", optim.beta2=", optim.beta2, "; both must be below 1");
   TSR_CHECK(optim.decay == 0 || optim.schedule == "wsd", "optim.decay=", optim.decay,
-            " is for optim.schedule wsd alone, and it is ", optim.schedule, "; leave one out");
+            " needs optim.schedule wsd, but it is ", optim.schedule, "; leave one out");
   TSR_CHECK(optim.momentum == 0 || optim.kind == "sgd", "optim.momentum=", optim.momentum,
-            " is for optim.kind sgd alone, and it is ", optim.kind, "; leave one out");
+            " needs optim.kind sgd, but it is ", optim.kind, "; leave one out");
 }
 
 void check_ranks(const ParallelSection& parallel) {
   const int64_t product = parallel.dp * parallel.tp * parallel.cp * parallel.pp;
   TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
             ", tp=", parallel.tp, ", cp=", parallel.cp, ", pp=", parallel.pp, "), but --nproc is ",
-            parallel.nproc, "; leave --nproc out, or give the axes that make it");
+            parallel.nproc, "; leave --nproc out, or change the degrees");
   train_plan(parallel.nproc, dims_of(parallel));
 }
 
-/// What no strategy runs yet.
+/// A setting that is not available yet.
 struct NotYet {
   const char* key;
-  std::string (*asked)(const ParallelSection&);  // The value; "" if it is not asked for.
+  std::string (*asked)(const ParallelSection&);  // The value; "" if not asked for.
 };
 
 template <auto Member>
@@ -50,8 +50,6 @@ constexpr std::array kNotYet{
     NotYet{"cp", if_above_one<&ParallelSection::cp>},
     NotYet{"ep", if_above_one<&ParallelSection::ep>},
     NotYet{"etp", if_above_one<&ParallelSection::etp>},
-    NotYet{"dp_replicate", if_above_one<&ParallelSection::dp_replicate>},
-    NotYet{"dp_type", [](const ParallelSection& p) { return p.dp_type == "ddp" ? "" : p.dp_type; }},
 };
 
 void check_pipeline(const TrainConfig& config) {
@@ -59,18 +57,18 @@ void check_pipeline(const TrainConfig& config) {
   if (parallel.pp > 1) {
     TSR_CHECK(
         config.optim.accumulate == 1, "optim.accumulate=", config.optim.accumulate,
-        " beside a pipeline, which cuts a batch into microbatches anyway; raise --microbatches");
+        " with a pipeline; its micro-batches accumulate gradients: raise --microbatches instead");
     return;
   }
   const ParallelSection defaults;
   TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
             parallel.schedule, " and --microbatches ", parallel.microbatches,
-            " are for a pipeline; give --pp, too, or leave them out");
+            " need a pipeline; give --pp as well, or leave them out");
   TSR_CHECK(config.run.record_every == 0, "run.record_every=", config.run.record_every,
-            " is for a pipeline; give --pp, too, or leave it out");
+            " needs a pipeline; give --pp as well, or leave it out");
 }
 
-// What the section of a model from a folder does not say.
+// A model from a folder has only model.path.
 bool is_meant(const ConfigField& field, const ModelSection& model) {
   return field.section != "model" || (field.key == "path") == !model.path.empty();
 }
@@ -94,7 +92,7 @@ void check(const TrainConfig& config) {
   check_optim(config.optim);
   TSR_CHECK(config.optim.accumulate <= config.data.batch,
             "optim.accumulate=", config.optim.accumulate,
-            " is more than data.batch=", config.data.batch, "; a slice has at least one row");
+            " is more than data.batch=", config.data.batch, "; a slice needs at least one row");
   TSR_CHECK(config.train.validate_every == 0 || config.data.validation_share > 0,
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
@@ -103,7 +101,7 @@ void check(const TrainConfig& config) {
   TSR_CHECK(config.data.batch >= config.parallel.dp * config.parallel.microbatches,
             "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",
             config.parallel.microbatches,
-            " (--dp × --microbatches) microbatches of at least a row");
+            " (--dp × --microbatches) micro-batches of at least one row");
   TSR_CHECK(!config.run.overwrite || !config.run.resume,
             "--overwrite and --resume contradict each other; leave one out");
 }
@@ -119,13 +117,13 @@ void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t m
   if (config.train.device != "cpu") return;
   const int64_t width = config.train.dtype == "bf16" ? 2 : config.train.dtype == "fp64" ? 8 : 4;
   const int64_t parameters = parameter_count(shape);
-  // No rank of a pipeline has less than its part.
+  // A lower bound: some pipeline rank holds at least this share.
   const int64_t needed =
       2 * checked_multiply(width, parameters / config.parallel.pp, "the bytes of the model");
   TSR_CHECK(needed <= memory, "a model of ", with_thousands(parameters), " parameters in ",
             config.train.dtype, " needs ", with_thousands(needed),
-            " bytes for the weights and gradients of a rank; this machine has ",
-            with_thousands(memory), ". Choose a smaller model, --dtype bf16, or more --pp");
+            " bytes per rank for weights and gradients; this machine has ", with_thousands(memory),
+            ". Choose a smaller model, --dtype bf16, or more --pp");
 }
 
 std::string to_toml(const TrainConfig& config) {

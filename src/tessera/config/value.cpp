@@ -12,7 +12,7 @@ using Texts = std::vector<std::string>;
 using Numbers = std::vector<double>;
 
 [[noreturn]] void refuse(const ConfigField& field, std::string_view text) {
-  throw ConfigError(concat(field.name(), " is '", text, "'; it takes ", type_name(field)));
+  throw ConfigError(concat(field.name(), " is '", text, "'; it must be ", type_name(field)));
 }
 
 void parse_into(bool& value, const ConfigField& field, std::string_view text) {
@@ -53,7 +53,7 @@ std::string print(int64_t value) {
   return std::to_string(value);
 }
 
-// The shortest text that is read as the same number; without a point TOML would call it an integer.
+// The shortest text that parses to the same number; without a point, TOML reads an integer.
 std::string print(double value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
@@ -83,7 +83,7 @@ std::string print(const std::vector<Element>& values) {
   return concat("[", join(texts, ", "), "]");
 }
 
-// Whole ones without an exponent.
+// Whole numbers are written without an exponent.
 std::string limit_name(double limit) {
   const auto whole = static_cast<int64_t>(limit);
   return static_cast<double>(whole) == limit ? with_thousands(whole) : concat(limit);
@@ -119,16 +119,16 @@ std::string name_of(const double*, const ConfigField& field) {
   return "a number" + range_name(field);
 }
 std::string name_of(const std::string*, const ConfigField& field) {
-  return field.choices != nullptr ? choice_names(field) : "a text";
+  return field.choices != nullptr ? choice_names(field) : "a string";
 }
 std::string name_of(const Texts*, const ConfigField&) {
-  return "a list of texts";
+  return "a list of strings";
 }
 std::string name_of(const Numbers*, const ConfigField& field) {
   return "a list of numbers" + range_name(field);
 }
 
-// What is no number is in no range.
+// False for NaN.
 bool is_inside(const ConfigField& field, double value) {
   return value >= field.least && value <= field.most;
 }

@@ -11,8 +11,8 @@ namespace tessera {
 namespace {
 
 void check_options(const BatchOptions& options) {
-  TSR_CHECK(options.batch > 0, "batch=", options.batch, "; a batch has at least one row");
-  TSR_CHECK(options.seq > 0, "seq=", options.seq, "; a row has at least one token");
+  TSR_CHECK(options.batch > 0, "batch=", options.batch, "; a batch needs at least one row");
+  TSR_CHECK(options.seq > 0, "seq=", options.seq, "; a row needs at least one token");
 }
 
 }  // namespace
@@ -25,12 +25,12 @@ Batches::Batches(const TokenData& data, const BatchOptions& options, std::string
   for (const TokenRun& source : sources_) {
     TSR_CHECK(source.size() - 2 >= options.seq, "the ", name, " has ", source.size(), " tokens of ",
               source.path(), ", fewer than one sample of seq + 2 = ", options.seq,
-              " + 2; take a shorter seq, more data, or another share for validation");
+              " + 2; use a shorter seq, more data, or another validation share");
   }
   TSR_CHECK(samples() >= options.batch, "the ", name, " has ", samples(),
             samples() == 1 ? " sample" : " samples", " of seq=", options.seq,
             " tokens, fewer than batch=", options.batch,
-            "; take a smaller batch, more data, or another share for validation");
+            "; use a smaller batch, more data, or another validation share");
 }
 
 int64_t Batches::samples_of(const TokenRun& source) const {
@@ -43,8 +43,8 @@ int64_t Batches::samples() const {
   return sum;
 }
 
-// In the files' order, samples go round without regard to where the last one ends, as in PyTorch
-// users' scripts.
+// Without shuffling, samples wrap around regardless of where the last one ends, as in common
+// PyTorch scripts.
 int64_t Batches::begin_of(const Mixture::Pick& pick) const {
   const TokenRun& source = sources_[pick.source];
   if (!options_.shuffle) {
@@ -59,7 +59,7 @@ int64_t Batches::begin_of(const Mixture::Pick& pick) const {
 }
 
 BatchRows Batches::rows(int64_t step, int64_t lo, int64_t hi) const {
-  TSR_CHECK(step >= 0, "step ", step, " is before the first one, 0");
+  TSR_CHECK(step >= 0, "step ", step, " must be at least 0");
   TSR_CHECK(0 <= lo && lo <= hi && hi <= options_.batch, "rows ", lo, " to ", hi,
             " are not in a batch of ", options_.batch);
   const int64_t first = checked_multiply(step, options_.batch, "step × batch");

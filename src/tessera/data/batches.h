@@ -11,13 +11,14 @@
 namespace tessera TSR_API {
 
 struct BatchOptions {
-  int64_t batch = 8;    // Rows of a step, over all ranks.
-  int64_t seq = 128;    // Tokens of a row.
-  bool shuffle = true;  // Otherwise samples come in the order of the files.
+  int64_t batch = 8;    // Rows per step, over all ranks.
+  int64_t seq = 128;    // Tokens per row.
+  bool shuffle = true;  // Otherwise samples are in file order.
   uint64_t seed = 0;
 };
 
-/// Some rows of a batch. Both are [rows, seq], row by row; targets are one token later.
+/// Consecutive rows of a batch: inputs and targets are row-major [rows, seq]; the target of a token
+/// is the next token.
 struct BatchRows {
   int64_t rows = 0;
   int64_t seq = 0;
@@ -27,24 +28,24 @@ struct BatchRows {
   friend bool operator==(const BatchRows&, const BatchRows&) = default;
 };
 
-/// What each step trains on: a function of the options and the step's number alone. There is no
-/// state to save, and however ranks divide a batch they read the rows that one process would.
+/// The training data of each step, a function of only the options and the step. There is no state
+/// to save, and however the ranks divide a batch, they read the same rows as one process would.
 ///
 ///   const Batches batches(data, {.batch = 32, .seq = 256});
 ///   const BatchRows mine = batches.rows(step, 8, 16);  // Rows 8 … 15 of 32.
 class Batches {
  public:
-  /// ConfigError where a source is shorter than a sample, or all of them than a batch; it calls the
-  /// data by the name given here.
+  /// ConfigError if a source is shorter than a sample, or all sources together have less than a
+  /// batch. Messages call the data `name`.
   Batches(const TokenData& data, const BatchOptions& options, std::string_view name = "data");
 
   const BatchOptions& options() const { return options_; }
-  /// The samples of one epoch of every source: seq tokens each, none twice.
+  /// Samples per epoch over all sources: seq tokens each, without overlap.
   int64_t samples() const;
-  /// The batches that one epoch fills.
+  /// Full batches per epoch.
   int64_t batches_per_epoch() const { return samples() / options_.batch; }
 
-  /// Rows lo … hi-1 of the batch of a step, from 0.
+  /// Rows lo … hi-1 of the batch of a step; steps count from 0.
   BatchRows rows(int64_t step, int64_t lo, int64_t hi) const;
   BatchRows rows(int64_t step) const { return rows(step, 0, options_.batch); }
 

@@ -1,4 +1,4 @@
-// Properties of the order of samples, on random sizes, shares and cuts.
+// Properties of the sample order for random sizes, shares and splits.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -57,7 +57,7 @@ std::vector<double> any_shares() {
   return shares;
 }
 
-// Each source counts its own samples without gaps, and has its share at every moment.
+// Each source counts its samples without gaps and has its share at every point.
 RC_GTEST_PROP(MixtureProperty, SharesAreMetAtEveryMoment, ()) {
   const std::vector<double> shares = any_shares();
   const Mixture mixture(shares, *rc::gen::arbitrary<uint64_t>());
@@ -74,7 +74,7 @@ RC_GTEST_PROP(MixtureProperty, SharesAreMetAtEveryMoment, ()) {
   }
 }
 
-// Far away, where products of sample and share leave 64 bits.
+// Sample numbers whose product with the share exceeds 64 bits.
 RC_GTEST_PROP(MixtureProperty, LargeNumbersKeepTheirShares, ()) {
   const std::vector<double> shares = any_shares();
   const Mixture mixture(shares, *rc::gen::arbitrary<uint64_t>());
@@ -124,7 +124,7 @@ RC_GTEST_PROP(BatchesProperty, AnySplitOfTheRowsIsTheWholeBatch, ()) {
   RC_ASSERT(joined == batches.rows(step));
 }
 
-// Each token is the number of its place.
+// Each token is its own position.
 RC_GTEST_PROP(BatchesProperty, RowsAreConsecutiveAndTargetsOneLater, ()) {
   Input input;
   fill(input);

@@ -48,8 +48,8 @@ double chi_square(const std::vector<int64_t>& counts, double expected) {
   return sum;
 }
 
-// Where the first two indices go, over many epochs: every place, and every pair of places, alike.
-// The bounds are those that one in a thousand fair orders would pass.
+// Where the first two indices go over many epochs: every place, and every pair of places, is
+// equally likely. One in a thousand fair shuffles would exceed the bounds.
 TEST(Shuffle, EpochsAreUniform) {
   constexpr int64_t kSize = 10, kEpochs = 50'000;
   std::vector<int64_t> places(kSize), pairs(kSize * (kSize - 1));
@@ -63,8 +63,8 @@ TEST(Shuffle, EpochsAreUniform) {
   EXPECT_LT(chi_square(pairs, kEpochs / 90.0), 135.9);  // 89.
 }
 
-// Row i of step k starts at ((k·batch + i)·seq) mod (tokens - seq - 1), as in the scripts that
-// losses are compared with.
+// Row i of step k starts at ((k·batch + i)·seq) mod (tokens - seq - 1), as in the reference
+// scripts for losses.
 TEST(Batches, UnshuffledOrderIsThatOfThePeer) {
   const TemporaryFolder folder;
   const Batches batches(counting_data(folder, 1000), {.batch = 4, .seq = 16, .shuffle = false});
@@ -87,7 +87,7 @@ TEST(Batches, SeedsDiffer) {
   EXPECT_NE(Batches(data, options).rows(3), Batches(data, other).rows(3));
 }
 
-// 3 : 1, whatever the sizes; the small source comes round again and again.
+// 3 : 1 whatever the sizes; the small source repeats.
 TEST(Batches, WeightsDecideTheShares) {
   const TemporaryFolder folder;
   const TokenData data(
@@ -117,7 +117,7 @@ TEST(Batches, WhatIsTooShortIsSaid) {
   EXPECT_EQ(message_of<ConfigError>(
                 [&] { Batches(data, {.batch = 2, .seq = 30}, "validation part of the data"); }),
             "the validation part of the data has 1 sample of seq=30 tokens, fewer than batch=2; "
-            "take a smaller batch, more data, or another share for validation");
+            "use a smaller batch, more data, or another validation share");
   EXPECT_EQ(Batches(data, {.batch = 4, .seq = 8}).batches_per_epoch(), 1);
   EXPECT_THROW(Batches(data, {.batch = 0, .seq = 8}), ConfigError);
   EXPECT_THROW(Batches(data, {.batch = 1, .seq = 0}), ConfigError);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostBytes = int64_t{4} << 30;  // They are held in memory.
+constexpr int64_t kMostBytes = int64_t{4} << 30;  // Held in memory.
 
 bool is_hidden(const std::string& name) {
   return name.starts_with(".");
@@ -26,7 +26,7 @@ bool is_made_by_tools(const std::string& name) {
          name.starts_with("cmake-build-");
 }
 
-// Links are passed over: they lead to what is there already, in a circle, or out of the folder.
+// Skips symbolic links: they may repeat files, form a cycle or leave the folder.
 std::vector<fs::path> files_below(const std::string& folder) {
   std::vector<fs::path> files;
   for (auto at = fs::recursive_directory_iterator(folder); at != fs::end(at); ++at) {
@@ -46,7 +46,7 @@ void append(FolderText& to, const fs::path& path) {
   const MappedFile file(path);
   const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
                                  file.bytes().size());
-  if (content.empty() || content.find('\0') != std::string_view::npos) return;  // It is no text.
+  if (content.empty() || content.find('\0') != std::string_view::npos) return;  // Not a text file.
   to.files.push_back({path, std::ssize(to.text)});
   to.text += content;
   to.text += '\0';
@@ -54,9 +54,9 @@ void append(FolderText& to, const fs::path& path) {
 
 void check_size(const std::string& folder, int64_t so_far, int64_t more) {
   if (more <= kMostBytes - so_far) return;
-  throw DataError(concat(folder, " holds texts of at least ", with_thousands(so_far + more),
-                         " bytes; those of a folder are held in memory and have at most ",
-                         with_thousands(kMostBytes), "; join them into one file"));
+  throw DataError(concat(folder, " holds at least ", with_thousands(so_far + more),
+                         " bytes of text; a folder is read into memory and may hold at most ",
+                         with_thousands(kMostBytes), "; join the files into one"));
 }
 
 FolderText join_texts(const std::string& folder) {
@@ -73,7 +73,7 @@ FolderText join_texts(const std::string& folder) {
 FolderText read_folder_text(const std::string& folder) {
   try {
     FolderText joined = join_texts(folder);
-    if (joined.files.empty()) throw DataError(concat(folder, " holds no texts"));
+    if (joined.files.empty()) throw DataError(concat(folder, " holds no text files"));
     return joined;
   } catch (const fs::filesystem_error& error) {
     throw DataError(concat(folder, ": ", error.what()));

@@ -8,18 +8,18 @@
 
 namespace tessera TSR_API {
 
-/// The texts of a folder, one after the other, each followed by one byte 0.
+/// The text files of a folder joined, each followed by one zero byte.
 struct FolderText {
   struct File {
     std::string path;
-    int64_t begin = 0;  // In the text.
+    int64_t begin = 0;  // Offset in `text`.
   };
   std::string text;
   std::vector<File> files;
 };
 
-/// In the order of their paths. What is passed over says docs/data.md. DataError where a text
-/// cannot be read, where there is none, and where they are more than 4 GiB.
+/// Reads the files in the order of their paths; docs/data.md says which ones are skipped. DataError
+/// if a file cannot be read, if there is none, or if they exceed 4 GiB.
 FolderText read_folder_text(const std::string& folder);
 
 }  // namespace tessera

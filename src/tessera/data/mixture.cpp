@@ -16,7 +16,7 @@ uint64_t phase_of(uint64_t seed, size_t level) {
                     {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)})[0];
 }
 
-// floor((samples·share + phase) / 2^32), the product in two halves that both fit.
+// floor((samples·share + phase) / 2^32); both halves of the product fit into 64 bits.
 int64_t taken(uint64_t samples, uint64_t share, uint64_t phase) {
   const uint64_t low = (samples % kOne) * share + phase;
   return static_cast<int64_t>((samples / kOne) * share + low / kOne);
@@ -30,7 +30,7 @@ Mixture::Mixture(std::span<const double> shares, uint64_t seed) {
         std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(i), shares.end(), 0.0);
     const double share = std::round(shares[i] / left * static_cast<double>(kOne));
     TSR_CHECK(share >= 1 && share < static_cast<double>(kOne), "a share of ", shares[i],
-              " among sources of ", left, " cannot be met; weights may differ by a factor of 2^32");
+              " among sources of ", left, " is too small; weights may differ by up to 2^32");
     levels_.push_back({static_cast<uint64_t>(share), phase_of(seed, i)});
   }
 }
@@ -41,7 +41,7 @@ Mixture::Pick Mixture::at(int64_t sample) const {
     const auto number = static_cast<uint64_t>(sample);
     const int64_t before = taken(number, share, phase);
     if (taken(number + 1, share, phase) > before) return {i, before};
-    sample -= before;  // What it leaves, the sources after it share in the same way.
+    sample -= before;  // The later sources share the rest in the same way.
   }
   return {levels_.size(), sample};
 }

@@ -8,12 +8,12 @@
 
 namespace tessera TSR_API {
 
-/// Which source each sample of a run comes from, and which one of that source it is: a function of
-/// the sample's number, without memory of those before. After any number of samples every source
-/// has given its share of them to within a few samples. docs/data.md has the rule.
+/// Maps each sample of a run to a source and an index in that source: a function of only the
+/// sample's number. After any number of samples, every source has contributed its share to within a
+/// few samples. docs/data.md has the rule.
 class Mixture {
  public:
-  /// ConfigError for shares that are too small to be met: below 2^-32 of what is left.
+  /// ConfigError for a share below 2^-32 of what the earlier sources leave.
   Mixture(std::span<const double> shares, uint64_t seed);
 
   struct Pick {
@@ -26,7 +26,7 @@ class Mixture {
 
  private:
   struct Level {
-    uint64_t share = 0;  // Of what the sources before it leave, in 2^-32.
+    uint64_t share = 0;  // Of what the earlier sources leave, in units of 2^-32.
     uint64_t phase = 0;  // Below 2^32.
   };
   std::vector<Level> levels_;  // One for each source but the last, which takes the rest.

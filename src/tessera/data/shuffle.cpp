@@ -9,9 +9,9 @@
 namespace tessera {
 namespace {
 
-constexpr uint32_t kRounds = 8;  // Four make a good cipher; halves of a few bits want more.
+constexpr uint32_t kRounds = 8;  // Four make a good cipher; small halves need more.
 
-// A Feistel network: each round is a bijection, whatever is mixed into the half that changes.
+// A Feistel network: each round is a bijection, whatever it mixes into the changing half.
 uint64_t permuted(uint64_t value, int half_bits, const ShuffleKey& key) {
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
   uint64_t left = value >> half_bits;
@@ -35,7 +35,7 @@ int64_t shuffled(int64_t index, int64_t size, const ShuffleKey& key) {
   const auto end = static_cast<uint64_t>(size);
   const int half_bits = std::max(1, (static_cast<int>(std::bit_width(end - 1)) + 1) / 2);
   auto value = static_cast<uint64_t>(index);
-  do {  // The network has up to four times as many values: go on along the cycle until one of ours.
+  do {  // The network permutes up to 4 · size values: follow the cycle to one below size.
     value = permuted(value, half_bits, key);
   } while (value >= end);
   return static_cast<int64_t>(value);

@@ -10,13 +10,13 @@ namespace tessera {
 namespace {
 
 void check_weights(const DataOptions& options) {
-  TSR_CHECK(!options.paths.empty(), "there is no data; name a file or a folder");
+  TSR_CHECK(!options.paths.empty(), "there is no data; give a file or a folder");
   const size_t count = options.weights.size();
   TSR_CHECK(count == 0 || count == options.paths.size(), count, " weights for ",
-            options.paths.size(), " paths; give one for each, or none");
+            options.paths.size(), " paths; give one per path, or none");
   for (const double weight : options.weights) {
     TSR_CHECK(weight > 0 && std::isfinite(weight), "a weight of ", weight,
-              "; weights are numbers above 0, and what is not wanted is left out");
+              "; weights must be finite and above 0; leave out paths that you do not want");
   }
 }
 
@@ -26,7 +26,7 @@ std::vector<double> sizes_of(std::span<const TokenRun> sources) {
   return sizes;
 }
 
-// An empty source among others by size would have no share to take.
+// An empty source would have no share by size.
 void check_sizes(std::span<const TokenRun> sources) {
   for (const TokenRun& source : sources) {
     if (source.size() == 0) throw DataError(concat(source.path(), " is empty"));
@@ -41,13 +41,13 @@ TokenRun::TokenRun(std::shared_ptr<const TokenSource> source)
 void TokenRun::read(int64_t begin, std::span<int64_t> tokens) const {
   const auto count = static_cast<int64_t>(tokens.size());
   TSR_CHECK(begin >= 0 && begin <= size_ - count, "tokens ", begin, " to ", begin + count,
-            " of a part of ", path(), " were asked for, which has ", size_);
+            " of a part of ", path(), " were requested, which has ", size_);
   source_->read(begin_ + begin, tokens);
 }
 
 TokenRun TokenRun::part(int64_t begin, int64_t end) const {
   TSR_CHECK(0 <= begin && begin <= end && end <= size_, "tokens ", begin, " to ", end,
-            " are no part of ", size_);
+            " are outside 0 to ", size_);
   TokenRun run = *this;
   run.begin_ += begin;
   run.size_ = end - begin;

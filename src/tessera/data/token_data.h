@@ -12,7 +12,7 @@
 
 namespace tessera TSR_API {
 
-/// Consecutive tokens of a source, which is shared: a copy costs nothing.
+/// Consecutive tokens of a shared source; cheap to copy.
 class TokenRun {
  public:
   explicit TokenRun(std::shared_ptr<const TokenSource> source);
@@ -21,9 +21,9 @@ class TokenRun {
   std::string path() && { return source_->path(); }
   const TokenSource& source() const { return *source_; }
   int64_t size() const { return size_; }
-  /// The tokens from `begin` on, counted from the start of the run; ConfigError beyond its end.
+  /// Reads the tokens from `begin` on, relative to this run; ConfigError beyond its end.
   void read(int64_t begin, std::span<int64_t> tokens) const;
-  /// Those from `begin` to before `end`.
+  /// Tokens `begin` … `end` - 1 of this run.
   TokenRun part(int64_t begin, int64_t end) const;
 
  private:
@@ -34,29 +34,29 @@ class TokenRun {
 
 struct DataOptions {
   std::vector<std::string> paths{};
-  std::vector<double> weights{};  // One a path. None: each source counts by its size.
+  std::vector<double> weights{};  // One per path; empty: by size.
   TokenKind kind = TokenKind::kAuto;
 };
 
-/// One or several sources, and how large a share of the samples each is to give.
+/// One or more sources and the share of samples that each contributes.
 class TokenData {
  public:
-  /// Opens every source; ConfigError without any, and where the weights do not fit them.
+  /// Opens every source; ConfigError without a path, or if the weights do not match the paths.
   explicit TokenData(const DataOptions& options);
 
   std::span<const TokenRun> sources() const& { return sources_; }
   std::vector<TokenRun> sources() && { return std::move(sources_); }
-  /// They add up to 1.
+  /// They sum to 1.
   std::span<const double> shares() const& { return shares_; }
   std::vector<double> shares() && { return std::move(shares_); }
-  /// Of all sources together.
+  /// Tokens of all sources.
   int64_t size() const;
-  /// DataError with file, position and id of the first token beyond the vocabulary. Reads all, the
-  /// parts that were split off, too.
+  /// DataError with file, position and id of the first token outside the vocabulary. Reads the
+  /// files whole, including tokens that were split off.
   void check_vocabulary(int64_t vocab_size) const;
 
   struct Split;
-  /// Holds out the last part of each source; ConfigError for a share outside 0 … 1.
+  /// Holds out the end of each source; ConfigError if the share is outside 0 … 1.
   Split split(double validation_share) const;
 
  private:
@@ -64,7 +64,7 @@ class TokenData {
   std::vector<double> shares_;
 };
 
-/// Two parts that have no token in common.
+/// Two disjoint parts.
 struct TokenData::Split {
   TokenData train;
   TokenData validation;

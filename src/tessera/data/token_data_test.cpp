@@ -75,21 +75,21 @@ TEST(TokenSource, WhatIsRefused) {
   const TemporaryFolder folder;
   const std::string numbers = folder.file("numbers", "ab\0\0"s);
   EXPECT_TRUE(contains(message_of<DataError>([&] { TokenSource{numbers}; }),
-                       "byte 2 is 0, so this is no text; say what it holds: u16, u32 or bytes"));
+                       "byte 2 is 0, so this is not text; give its kind: u16, u32 or bytes"));
   EXPECT_THROW(TokenSource(folder.path("missing")), DataError);
   fs::create_directories(folder.path("folder/.hidden"));
   EXPECT_TRUE(contains(message_of<DataError>([&] { TokenSource{folder.path("folder")}; }),
-                       "holds no texts"));
+                       "holds no text files"));
   EXPECT_THROW(TokenSource(folder.path(), TokenKind::kU16), ConfigError);
 }
 
 TEST(TokenSource, TextsThatAreTooLargeAreRefusedByTheirSize) {
   const TemporaryFolder folder;
-  fs::resize_file(folder.file("huge.txt", ""), 5'000'000'000);  // Without a block on the disk.
+  fs::resize_file(folder.file("huge.txt", ""), 5'000'000'000);  // Sparse: uses no disk space.
   EXPECT_EQ(message_of<DataError>([&] { TokenSource(folder.path()); }),
             folder.path() +
-                " holds texts of at least 5,000,000,000 bytes; those of a folder are held in "
-                "memory and have at most 4,294,967,296; join them into one file");
+                " holds at least 5,000,000,000 bytes of text; a folder is read into "
+                "memory and may hold at most 4,294,967,296; join the files into one");
 }
 
 TEST(TokenSource, IdsBeyondTheVocabularyAreNamed) {
@@ -99,11 +99,11 @@ TEST(TokenSource, IdsBeyondTheVocabularyAreNamed) {
   source.check_vocabulary(200'000);
   EXPECT_EQ(message_of<DataError>([&] { source.check_vocabulary(150'000); }),
             path +
-                ": token 150000 is 150000, beyond the vocabulary of 150000; data and model "
-                "belong to different tokenizers");
+                ": token 150000 is 150000, outside the vocabulary of 150000; were data and "
+                "model made with different tokenizers?");
 }
 
-// Wherever it stands.
+// At any position.
 TEST(TokenSource, NoTokenIsPassedOver) {
   const TemporaryFolder folder;
   for (const int64_t position : {0, 65535, 65536, 100'000, 199'999}) {
@@ -112,7 +112,7 @@ TEST(TokenSource, NoTokenIsPassedOver) {
     const TokenSource source(folder.file("t.bin", bytes));
     source.check_vocabulary(8);
     EXPECT_TRUE(contains(message_of<DataError>([&] { source.check_vocabulary(7); }),
-                         concat(": token ", position, " is 7, beyond")));
+                         concat(": token ", position, " is 7, outside")));
   }
 }
 
@@ -123,7 +123,7 @@ TEST(TokenSource, IdsOfATextAreNamedByItsFile) {
   const TokenSource source(folder.path());
   source.check_vocabulary(256);
   EXPECT_TRUE(contains(message_of<DataError>([&] { source.check_vocabulary(128); }),
-                       path + ": byte 2 is 128, beyond the vocabulary of 128"));
+                       path + ": byte 2 is 128, outside the vocabulary of 128"));
 }
 
 TEST(TokenData, SharesAreSizesOrWeights) {
@@ -147,7 +147,7 @@ TEST(TokenData, TheLastPartOfEachSourceIsHeldOut) {
   validation.sources()[0].read(0, tokens);
   EXPECT_EQ(tokens, (std::vector<int64_t>{'7', '8', '9'}));
   EXPECT_THROW(validation.sources()[0].read(1, tokens), ConfigError);
-  EXPECT_THROW(train.sources()[0].read(5, tokens), ConfigError);  // Three are there, not ours.
+  EXPECT_THROW(train.sources()[0].read(5, tokens), ConfigError);  // Beyond this part.
   EXPECT_THROW(data.split(1.5), ConfigError);
   EXPECT_EQ(data.split(0).train.size(), data.size());
 }

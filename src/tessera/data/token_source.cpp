@@ -16,7 +16,7 @@ constexpr std::array<std::pair<TokenKind, std::string_view>, 4> kNames{
      {TokenKind::kU16, "u16"},
      {TokenKind::kU32, "u32"}}};
 
-constexpr int64_t kChunk = 1 << 16;  // Tokens looked at together: they stay in the caches.
+constexpr int64_t kChunk = 1 << 16;  // Tokens checked at a time: they fit the caches.
 
 DType dtype_of(TokenKind kind, std::string_view path) {
   switch (kind) {
@@ -32,14 +32,14 @@ DType dtype_of(TokenKind kind, std::string_view path) {
   return DType::kU8;
 }
 
-// Numbers that are taken for a text would train to nothing, silently.
+// Training on numbers read as text would fail silently.
 void check_text(const TokenFile& file) {
   std::vector<int64_t> begin(static_cast<size_t>(std::min(file.size(), kChunk)));
   file.read(0, begin);
   const auto zero = std::ranges::find(begin, 0);
   if (zero == begin.end()) return;
   throw DataError(concat(file.path(), ": byte ", zero - begin.begin(),
-                         " is 0, so this is no text; say what it holds: u16, u32 or bytes"));
+                         " is 0, so this is not text; give its kind: u16, u32 or bytes"));
 }
 
 TokenFile open_file(const std::string& path, TokenKind kind) {
@@ -51,12 +51,12 @@ TokenFile open_file(const std::string& path, TokenKind kind) {
 
 FolderText open_folder(const std::string& path, TokenKind kind) {
   TSR_CHECK(kind == TokenKind::kAuto || kind == TokenKind::kBytes, path,
-            " is a folder, whose texts are read as bytes; name the file of ", to_string(kind),
-            " numbers itself");
+            " is a folder, which can only hold text files; give the file of ", to_string(kind),
+            " tokens itself");
   return read_folder_text(path);
 }
 
-// Whether no number of that type is beyond the vocabulary.
+// Whether all numbers of this type are in the vocabulary.
 bool always_fits(DType dtype, int64_t vocab_size) {
   return dtype == DType::kU8
              ? vocab_size > std::numeric_limits<uint8_t>::max()
@@ -72,7 +72,7 @@ std::string_view to_string(TokenKind kind) {
 TokenKind parse_token_kind(std::string_view text) {
   const auto found = std::ranges::find(kNames, text, &decltype(kNames)::value_type::second);
   const auto names = token_kind_names();
-  TSR_CHECK(found != kNames.end(), "tokens of kind '", text, "' are unknown; choose from ",
+  TSR_CHECK(found != kNames.end(), "unknown token kind '", text, "'; choose from ",
             join(names, ", "), did_you_mean(text, names));
   return found->first;
 }
@@ -100,7 +100,7 @@ void TokenSource::read(int64_t begin, std::span<int64_t> tokens) const {
   if (const auto* const file = std::get_if<TokenFile>(&tokens_)) return file->read(begin, tokens);
   const auto count = static_cast<int64_t>(tokens.size());
   TSR_CHECK(begin >= 0 && begin <= size() - count, "tokens ", begin, " to ", begin + count, " of ",
-            path_, " were asked for, which has ", size());
+            path_, " were requested, which has ", size());
   const std::string& text = std::get<FolderText>(tokens_).text;
   std::ranges::transform(std::string_view(text).substr(static_cast<size_t>(begin), tokens.size()),
                          tokens.begin(), [](char c) { return static_cast<unsigned char>(c); });
@@ -125,8 +125,8 @@ void TokenSource::check_vocabulary(int64_t vocab_size) const {
     if (std::ranges::max(tokens) < vocab_size) continue;
     const auto beyond = std::ranges::find_if(tokens, [&](int64_t id) { return id >= vocab_size; });
     throw DataError(concat(place(begin + (beyond - tokens.begin())), " is ", *beyond,
-                           ", beyond the vocabulary of ", vocab_size,
-                           "; data and model belong to different tokenizers"));
+                           ", outside the vocabulary of ", vocab_size,
+                           "; were data and model made with different tokenizers?"));
   }
 }
 

@@ -15,39 +15,39 @@ namespace tessera TSR_API {
 
 /// How the tokens of a source are stored.
 enum class TokenKind {
-  kAuto,   // .npy says itself, .bin is kU16, all else is kBytes.
-  kBytes,  // A text, each byte a token: a vocabulary of 256.
-  kU16,    // Bare little-endian numbers.
+  kAuto,   // .npy states its type, .bin is kU16, others are kBytes.
+  kBytes,  // Text, one token per byte: a vocabulary of 256.
+  kU16,    // Raw little-endian numbers.
   kU32,
 };
 
 /// "auto", "bytes", "u16", "u32".
 std::string_view to_string(TokenKind kind);
-/// ConfigError with the nearest name for others.
+/// ConfigError with the nearest name if there is no such kind.
 TokenKind parse_token_kind(std::string_view text);
-/// Every name that parse_token_kind takes.
+/// Every name that parse_token_kind accepts.
 std::vector<std::string> token_kind_names();
 
-/// The tokens of a file, or of the texts in a folder.
+/// The tokens of a file or of the text files in a folder.
 ///
-/// A file is memory-mapped. A folder is walked in the order of its paths, and each text that is
-/// found is followed by one byte 0, which no text has. Hidden files and folders, build folders,
-/// links, SVG pictures and files with a byte 0 in them are passed over. May be shared by threads.
+/// A file is memory-mapped. A folder is read in the order of its paths; each text is followed by
+/// one zero byte, which no text contains. Hidden files and folders, build folders, links, SVG files
+/// and files with a zero byte are skipped. Threads may share a source.
 class TokenSource {
  public:
-  /// DataError where nothing is there, where the file is no such array, where a text has a byte 0
-  /// and kBytes was not asked for, and where a folder holds no text or more than 4 GiB of them;
-  /// ConfigError for a folder as numbers.
+  /// DataError if the path does not exist, if the file is not such an array, if a text file has a
+  /// zero byte and the kind is not kBytes, or if a folder holds no text files or more than 4 GiB of
+  /// them. ConfigError for a folder with kU16 or kU32.
   explicit TokenSource(const std::string& path, TokenKind kind = TokenKind::kAuto);
 
   const std::string& path() const { return path_; }
   /// The number of tokens.
   int64_t size() const;
-  /// The tokens from `begin` on; ConfigError beyond the end.
+  /// Reads the tokens from `begin` on; ConfigError beyond the end.
   void read(int64_t begin, std::span<int64_t> tokens) const;
 
-  /// Looks at every token once. DataError with file, position and id of the first one that a
-  /// vocabulary of `vocab_size` does not have.
+  /// Checks every token. DataError with file, position and id of the first one that is not below
+  /// `vocab_size`.
   void check_vocabulary(int64_t vocab_size) const;
 
  private:

@@ -5,7 +5,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/draw/trace_json.h"
-#include "tessera/format/flight_meeting.h"
+#include "tessera/format/flight_match.h"
 #include "tessera/topology/rank_text.h"
 
 namespace tessera {
@@ -36,7 +36,7 @@ class FlightTrace {
 
   void write() {
     for (const FlightDump& dump : dumps_) write_rank(dump);
-    for (const FlightMeeting& meeting : flight_meetings(dumps_)) write_flow(meeting);
+    for (const FlightMatch& match : flight_matches(dumps_)) write_flow(match);
     writer_.finish();
   }
 
@@ -98,14 +98,15 @@ class FlightTrace {
   }
 
   // From the rank that came first to the one that came last, which is the one to look at.
-  void write_flow(const FlightMeeting& meeting) {
+  void write_flow(const FlightMatch& match) {
     std::vector<TracePoint> points;
-    for (const auto& [dump, entry] : meeting.seats) points.push_back(places_.at({dump, entry}));
+    for (const auto& [dump, entry] : match.participants)
+      points.push_back(places_.at({dump, entry}));
     if (points.size() < 2) return;
     std::ranges::stable_sort(points, {}, &TracePoint::at_ns);
-    const FlightSeat& seat = meeting.seats.front();
-    writer_.flow(points, concat(operation_name(group_of(*seat.dump, *seat.entry), *seat.entry),
-                                " #", meeting.sequence));
+    const FlightParticipant& first = match.participants.front();
+    writer_.flow(points, concat(operation_name(group_of(*first.dump, *first.entry), *first.entry),
+                                " #", match.sequence));
   }
 
   std::span<const FlightDump> dumps_;

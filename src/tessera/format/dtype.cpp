@@ -46,7 +46,7 @@ int64_t bits_of(DType dtype) {
 
 std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape) {
   int64_t bits = bits_of(dtype);
-  // Nothing is left of a tensor with a size of 0, however large the others are.
+  // A tensor with a size of 0 is empty, however large the other sizes are.
   const bool empty = std::ranges::find(shape, 0) != shape.end();
   for (const int64_t size : shape) {
     if (size < 0) return std::nullopt;

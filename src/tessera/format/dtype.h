@@ -9,7 +9,7 @@
 
 namespace tessera TSR_API {
 
-/// The element types of safetensors, which are those of all our formats.
+/// The element types of safetensors, which all our formats use.
 enum class DType {
   kBool,
   kF4,
@@ -33,13 +33,13 @@ enum class DType {
   kU64,
 };
 
-/// Its name in safetensors, e.g. "BF16".
+/// The name in safetensors, e.g. "BF16".
 std::string_view to_string(DType dtype);
 std::optional<DType> parse_dtype(std::string_view name);
-/// 4 and 6 for those that share bytes.
+/// 4 and 6 for types whose elements share bytes.
 int64_t bits_of(DType dtype);
 
-/// The bytes of a tensor; nothing where a size is negative, where the number leaves int64, or where
+/// The bytes of a tensor; nothing if a size is negative, if the number overflows int64_t, or if
 /// elements that share bytes do not fill the last one.
 std::optional<int64_t> bytes_of(DType dtype, std::span<const int64_t> shape);
 

@@ -6,7 +6,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/format/flight_difference.h"
-#include "tessera/format/flight_meeting.h"
+#include "tessera/format/flight_match.h"
 
 namespace tessera {
 namespace {
@@ -38,38 +38,38 @@ std::optional<FlightPlace> place_of(const FlightDump& dump) {
                      std::max<int64_t>(0, dump.created_ns - begin)};
 }
 
-// How far the rank has come in this group, or with this message.
-int64_t reached(const FlightDump& dump, const FlightMeeting& meeting) {
+// The last operation that the rank reached in this group, or for this message.
+int64_t reached(const FlightDump& dump, const FlightMatch& match) {
   int64_t most = 0;
   for (const FlightGroup& group : dump.groups) {
-    if (group.name != meeting.group->name || group.ranks != meeting.group->ranks) continue;
-    if (!meeting.message) return group.last_enqueued;
+    if (group.name != match.group->name || group.ranks != match.group->ranks) continue;
+    if (!match.message) return group.last_enqueued;
     for (const FlightEntry& entry : dump.entries) {
-      const bool same = entry.group_id == group.id && message_of(group, entry) == meeting.message;
+      const bool same = entry.group_id == group.id && message_of(group, entry) == match.message;
       if (same) most = std::max(most, sequence_of(entry));
     }
   }
   return most;
 }
 
-// Members that have not come; where all who left a dump have, those who left none.
-Ranks absent_from(const FlightMeeting& meeting, const Dumps& dumps) {
+// Members that have not arrived; if all members with a dump have, the members without one.
+Ranks absent_from(const FlightMatch& match, const Dumps& dumps) {
   Ranks late;
   Ranks unknown;
-  for (const GlobalRank rank : meeting.members()) {
+  for (const GlobalRank rank : match.members()) {
     const auto dump = dumps.find(rank);
     if (dump == dumps.end()) {
       unknown.insert(rank);
-    } else if (reached(*dump->second, meeting) < meeting.sequence) {
+    } else if (reached(*dump->second, match) < match.sequence) {
       late.insert(rank);
     }
   }
   return late.empty() ? unknown : late;
 }
 
-std::optional<FlightWait> wait_in(const FlightMeeting& meeting, const Dumps& dumps) {
+std::optional<FlightWait> wait_in(const FlightMatch& match, const Dumps& dumps) {
   FlightWait wait;
-  for (const auto& [dump, entry] : meeting.seats) {
+  for (const auto& [dump, entry] : match.participants) {
     if (has_ended(*entry)) continue;
     if (wait.waiting.empty()) wait.operation = operation_of(*dump, *entry);
     wait.waiting.push_back(dump->rank);
@@ -77,34 +77,34 @@ std::optional<FlightWait> wait_in(const FlightMeeting& meeting, const Dumps& dum
   }
   if (wait.waiting.empty()) return std::nullopt;
   std::ranges::sort(wait.waiting);
-  wait.absent = listed(absent_from(meeting, dumps));
+  wait.absent = listed(absent_from(match, dumps));
   return wait;
 }
 
-bool same_row(const FlightMeeting& a, const FlightMeeting& b) {
+bool same_row(const FlightMatch& a, const FlightMatch& b) {
   return a.group->name == b.group->name && a.group->ranks == b.group->ranks &&
          a.message == b.message;
 }
 
-// Of each group or direction the first operation in which somebody is missed, otherwise the first
-// that has not ended: what comes after it cannot go on.
-std::vector<FlightWait> first_waits(std::span<const FlightMeeting> meetings, const Dumps& dumps) {
+// For each group or direction, the first operation with an absent rank, otherwise the first
+// incomplete one: later operations cannot proceed.
+std::vector<FlightWait> first_waits(std::span<const FlightMatch> matches, const Dumps& dumps) {
   std::vector<FlightWait> waits;
-  const FlightMeeting* row = nullptr;
-  for (const FlightMeeting& meeting : meetings) {
-    const bool same = row != nullptr && same_row(*row, meeting);
+  const FlightMatch* row = nullptr;
+  for (const FlightMatch& match : matches) {
+    const bool same = row != nullptr && same_row(*row, match);
     if (same && !waits.back().absent.empty()) continue;
-    auto wait = wait_in(meeting, dumps);
+    auto wait = wait_in(match, dumps);
     if (!wait) continue;
     if (same && wait->absent.empty()) continue;
     if (same) waits.pop_back();
     waits.push_back(std::move(*wait));
-    row = &meeting;
+    row = &match;
   }
   return waits;
 }
 
-// All who wait for the rank, directly or not.
+// All ranks that wait for the rank, directly or indirectly.
 Ranks held_up_by(GlobalRank rank, std::span<const FlightWait> waits) {
   Ranks held{rank};
   for (size_t before = 0; before != held.size();) {
@@ -131,8 +131,8 @@ FlightLag lag_of(GlobalRank rank, std::span<const FlightWait> waits) {
   return lag;
 }
 
-// Sorts the waits into those for a rank that is free to come, those in a circle, and those for
-// nobody.
+// Sorts the waits into those for a rank that waits for nobody, those in a cycle, and those in which
+// nobody is absent.
 void explain(std::vector<FlightWait> waits, FlightAnalysis& analysis) {
   std::ranges::copy_if(waits, std::back_inserter(analysis.together),
                        [](const FlightWait& wait) { return wait.absent.empty(); });
@@ -167,15 +167,15 @@ void check_one_run(std::span<const FlightDump> dumps, std::span<const std::strin
     const FlightDump& first = dumps.front();
     const FlightDump& dump = dumps[i];
     const std::string both = concat(origins.front(), " and ", origins[i]);
-    TSR_CHECK(dump.job == first.job, both, " are of different jobs, '", first.job, "' and '",
+    TSR_CHECK(dump.job == first.job, both, " are from different jobs, '", first.job, "' and '",
               dump.job, "'; give the dumps of one job");
-    TSR_CHECK(dump.restart == first.restart, both, " are of different attempts, restart ",
+    TSR_CHECK(dump.restart == first.restart, both, " are from different attempts, restart ",
               first.restart, " and ", dump.restart, "; give the dumps of one attempt");
-    TSR_CHECK(dump.world_size == first.world_size, both, " are of different worlds, of ",
+    TSR_CHECK(dump.world_size == first.world_size, both, " are from different worlds, of ",
               first.world_size, " and ", dump.world_size, " ranks; give the dumps of one job");
     const auto [other, fresh] = seen.insert({dump.rank, i});
-    TSR_CHECK(fresh, origins[other->second], " and ", origins[i], " are both of rank ", dump.rank,
-              "; give one dump a rank");
+    TSR_CHECK(fresh, origins[other->second], " and ", origins[i], " are both from rank ", dump.rank,
+              "; give one dump per rank");
   }
 }
 
@@ -190,9 +190,9 @@ FlightAnalysis analyse_flight(std::span<const FlightDump> dumps) {
   for (int64_t rank = 0; rank < analysis.world_size; ++rank) {
     if (!by_rank.contains(GlobalRank{rank})) analysis.missing.push_back(GlobalRank{rank});
   }
-  const std::vector<FlightMeeting> meetings = flight_meetings(dumps);
-  explain(first_waits(meetings, by_rank), analysis);
-  analysis.differences = differences_in(meetings);
+  const std::vector<FlightMatch> matches = flight_matches(dumps);
+  explain(first_waits(matches, by_rank), analysis);
+  analysis.differences = differences_in(matches);
   return analysis;
 }
 

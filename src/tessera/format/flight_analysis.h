@@ -9,59 +9,59 @@
 #include "tessera/base/export.h"
 #include "tessera/format/flight_dump.h"
 
-/// What the dumps of a run's ranks say together: who is where, who waits for whom, who did
+/// Combines the dumps of a run's ranks: where each rank is, who waits for whom, and which ranks did
 /// something else. Times are differences on one host's clock; clocks are never compared.
 namespace tessera TSR_API {
 
-/// An operation as people speak of it.
+/// An operation for display.
 struct FlightOperation {
   std::string name = {};   // "all_reduce", "send to rank 3".
-  int64_t sequence = 0;    // Its number in the group, or between the two ranks.
-  std::string group = {};  // What people call the group.
+  int64_t sequence = 0;    // The number in the group, or between the two ranks.
+  std::string group = {};  // The group's description.
 
   friend bool operator==(const FlightOperation&, const FlightOperation&) = default;
 };
 /// "all_reduce #17 of group dp".
 std::string to_string(const FlightOperation& operation);
 
-/// Where a rank was when it wrote its dump: in its oldest operation that has not ended, otherwise
-/// after its last one.
+/// Where a rank was when it wrote its dump: in its oldest incomplete operation, otherwise after its
+/// last one.
 struct FlightPlace {
   FlightOperation operation = {};
   bool ended = false;
-  int64_t for_ns = 0;  // Since it began, or since it ended.
+  int64_t for_ns = 0;  // Since it started or ended.
 };
 
 struct FlightRank {
   GlobalRank rank = {};
   std::string host = {};
   std::string reason = {};                          // Why it wrote its dump.
-  std::optional<FlightPlace> place = std::nullopt;  // Nothing where it did no operation.
+  std::optional<FlightPlace> place = std::nullopt;  // Nothing if there was no operation.
 };
 
-/// Ranks in one operation, and whom they miss there.
+/// Ranks that wait in one operation, and the absent ranks.
 struct FlightWait {
   FlightOperation operation = {};
   RankGroup waiting = {};
-  RankGroup absent = {};  // Empty where all have come.
-  int64_t for_ns = 0;     // The longest of them.
+  RankGroup absent = {};  // Empty if all have arrived.
+  int64_t for_ns = 0;     // The longest wait.
 };
 
-/// A rank that others wait for, and that waits for nobody.
+/// A rank that others wait for and that waits for nobody.
 struct FlightLag {
   GlobalRank rank = {};
   std::vector<FlightWait> waits = {};
-  RankGroup indirectly = {};  // Those who wait for the waiting.
+  RankGroup indirectly = {};  // Ranks that wait for the waiting ranks.
 };
 
-/// What some ranks did under one number.
+/// What some ranks did under one sequence number.
 struct FlightVariant {
   std::string what = {};  // "all_reduce Float[2, 3]".
   RankGroup ranks = {};
 };
 struct FlightDifference {
   FlightOperation operation = {};
-  std::vector<FlightVariant> variants = {};  // At least two; of the most ranks first.
+  std::vector<FlightVariant> variants = {};  // At least two, by descending number of ranks.
 };
 
 struct FlightAnalysis {
@@ -69,15 +69,15 @@ struct FlightAnalysis {
   std::vector<FlightRank> ranks = {};     // By rank.
   RankGroup missing = {};                 // Ranks without a dump.
   std::vector<FlightLag> behind = {};     // By rank.
-  std::vector<FlightWait> circle = {};    // Waits for each other.
-  std::vector<FlightWait> together = {};  // Operations that all reached, but some not left.
-  std::vector<FlightDifference> differences = {};  // Of each group by number.
+  std::vector<FlightWait> circle = {};    // Ranks that wait for each other.
+  std::vector<FlightWait> together = {};  // Operations that all reached, but not all completed.
+  std::vector<FlightDifference> differences = {};  // By group and number.
 };
 
-/// Refuses dumps that cannot be looked at together: ConfigError names the two by their `origins`.
+/// ConfigError, with the two `origins`, if dumps are not from one run.
 void check_one_run(std::span<const FlightDump> dumps, std::span<const std::string> origins);
 
-/// `dumps` are of one run, in any order, at most one of each rank.
+/// `dumps` are from one run, in any order, at most one per rank.
 FlightAnalysis analyse_flight(std::span<const FlightDump> dumps);
 
 }  // namespace tessera

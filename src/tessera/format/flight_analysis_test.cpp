@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
-#include "tessera/format/flight_meeting.h"
+#include "tessera/format/flight_match.h"
 #include "tests/testkit/flight.h"
 #include "tests/testkit/throws.h"
 
@@ -89,7 +89,7 @@ TEST(FlightAnalysis, FindsRanksThatWaitForEachOther) {
 
 TEST(FlightAnalysis, MessagesWaitForTheirOtherEnd) {
   FlightRun run(4);
-  run.add_group("pp", {2, 0, 3});  // Group ranks are not in the order of the world's.
+  run.add_group("pp", {2, 0, 3});  // Group ranks are not in the order of global ranks.
   run.send("pp", 2, 3, kGrad);
   run.recv("pp", 3, 2, kGrad);
   run.recv("pp", 3, 2, kGrad, kPending);
@@ -193,16 +193,16 @@ TEST(FlightAnalysis, DumpsThatDoNotBelongTogether) {
   };
   check_one_run(FlightRun(2).dumps(), origins);
   EXPECT_EQ(refusal([](FlightDump& dump) { dump.job = "x"; }),
-            "a and b are of different jobs, 'job-7' and 'x'; give the dumps of one job");
+            "a and b are from different jobs, 'job-7' and 'x'; give the dumps of one job");
   EXPECT_EQ(refusal([](FlightDump& dump) { dump.restart = 1; }),
-            "a and b are of different attempts, restart 0 and 1; give the dumps of one attempt");
+            "a and b are from different attempts, restart 0 and 1; give the dumps of one attempt");
   EXPECT_EQ(refusal([](FlightDump& dump) { dump.world_size = 4; }),
-            "a and b are of different worlds, of 2 and 4 ranks; give the dumps of one job");
+            "a and b are from different worlds, of 2 and 4 ranks; give the dumps of one job");
   EXPECT_EQ(refusal([](FlightDump& dump) { dump.rank = GlobalRank{0}; }),
-            "a and b are both of rank 0; give one dump a rank");
+            "a and b are both from rank 0; give one dump per rank");
 }
 
-TEST(FlightMeeting, NamesThatSayNoRanksMeetNobody) {
+TEST(FlightMatch, NamesThatSayNoRanksMeetNobody) {
   const FlightGroup group{.ranks = to_ranks({4, 7})};
   const auto message = [&](const std::string& name) {
     return message_of(group, {.profiling_name = name, .is_p2p = true});

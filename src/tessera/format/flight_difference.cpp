@@ -8,9 +8,9 @@
 namespace tessera {
 namespace {
 
-// What all ranks of an operation must have in common.
+// The properties that all ranks of an operation must share.
 struct Common {
-  bool outputs = false;  // Those of the outputs, otherwise those of the inputs.
+  bool outputs = false;  // Compares outputs; otherwise inputs.
   bool shapes = true;
 };
 
@@ -32,7 +32,7 @@ std::string shortened(const std::vector<std::string>& parts) {
 
 struct Side {
   std::string key;   // Equal on ranks that agree.
-  std::string what;  // For people.
+  std::string what;  // For display.
 };
 
 Side side_of(const FlightGroup& group, const FlightEntry& entry) {
@@ -51,9 +51,9 @@ Side side_of(const FlightGroup& group, const FlightEntry& entry) {
           parts.empty() ? name : concat(name, " ", shortened(parts))};
 }
 
-std::vector<FlightVariant> variants_of(const FlightMeeting& meeting) {
+std::vector<FlightVariant> variants_of(const FlightMatch& match) {
   std::map<std::string, FlightVariant> by_key;
-  for (const auto& [dump, entry] : meeting.seats) {
+  for (const auto& [dump, entry] : match.participants) {
     const Side side = side_of(group_of(*dump, *entry), *entry);
     FlightVariant& variant = by_key[side.key];
     variant.what = side.what;
@@ -71,14 +71,14 @@ std::vector<FlightVariant> variants_of(const FlightMeeting& meeting) {
 
 }  // namespace
 
-std::vector<FlightDifference> differences_in(std::span<const FlightMeeting> meetings) {
+std::vector<FlightDifference> differences_in(std::span<const FlightMatch> matches) {
   std::vector<FlightDifference> differences;
-  for (const FlightMeeting& meeting : meetings) {
-    std::vector<FlightVariant> variants = variants_of(meeting);
+  for (const FlightMatch& match : matches) {
+    std::vector<FlightVariant> variants = variants_of(match);
     if (variants.size() < 2) continue;
-    const FlightEntry& entry = *meeting.seats.front().entry;
+    const FlightEntry& entry = *match.participants.front().entry;
     differences.push_back(
-        {{operation_name(*meeting.group, entry), meeting.sequence, label_of(*meeting.group)},
+        {{operation_name(*match.group, entry), match.sequence, label_of(*match.group)},
          std::move(variants)});
   }
   return differences;

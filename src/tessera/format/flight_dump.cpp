@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/check.h"
-#include "tessera/format/flight_meeting.h"
+#include "tessera/format/flight_match.h"
 
 namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// PyTorch keeps the ranks of a group as text: "[0, 1]".
+// PyTorch stores the ranks of a group as text: "[0, 1]".
 std::string ranks_text(const RankGroup& ranks) {
   return concat("[", join(ranks, ", "), "]");
 }
@@ -113,7 +113,7 @@ std::string to_json(const FlightDump& dump) {
                   {"created_ns", dump.created_ns},
                   {"pg_config", config_of(dump.groups)},
                   {"pg_status", status_of(dump.groups)}};
-  // An entry a line, so that people can read and search a dump.
+  // One entry per line, so that a dump can be read and searched.
   std::string text = line_of(head);
   text.back() = ',';
   text += "\n\"entries\":[";

@@ -66,7 +66,7 @@ std::vector<FlightTensor> tensors_of(const Field& entry, std::string_view sizes_
   });
   const auto dtypes = entry.at(dtypes_key).list([](const Field& dtype) { return dtype.text(); });
   if (dtypes.size() != sizes.size()) {
-    entry.at(dtypes_key).refuse(concat("one dtype for each of ", sizes.size(), " shapes"));
+    entry.at(dtypes_key).refuse(concat("one dtype per shape, of ", sizes.size(), " shapes"));
   }
   std::vector<FlightTensor> tensors;
   for (size_t i = 0; i < sizes.size(); ++i) tensors.push_back({sizes[i], dtypes[i]});
@@ -109,20 +109,20 @@ FlightEntry entry_of(const Field& field) {
           .duration_ms = duration_of(field.at("duration_ms"))};
 }
 
-// Each entry has its group, under the group's name, and comes after the one before it.
+// Each entry has a known group, with the group's name, and follows the previous one.
 std::vector<FlightEntry> entries_of(const Field& root, const std::vector<FlightGroup>& groups) {
   std::map<int64_t, std::array<std::string, 2>> names;
   for (const FlightGroup& group : groups) names[group.id] = {group.name, group.desc};
   int64_t last = -1;
   return root.at("entries").list([&](const Field& field) {
     FlightEntry entry = entry_of(field);
-    if (entry.record_id <= last) field.at("record_id").refuse("more than in the entry before");
+    if (entry.record_id <= last) field.at("record_id").refuse("more than in the previous entry");
     last = entry.record_id;
     const auto group = names.find(entry.group_id);
     if (group == names.end()) field.at("pg_id").refuse("the pg_id of a group of pg_config");
     const auto name = field.at("process_group").list([](const Field& part) { return part.text(); });
     if (!std::ranges::equal(name, group->second)) {
-      field.at("process_group").refuse("name and desc of the group that pg_id names");
+      field.at("process_group").refuse("name and desc of the group of pg_id");
     }
     return entry;
   });
@@ -140,7 +140,8 @@ FlightDump parse_flight_dump(std::string_view text, std::string_view origin) {
   const nlohmann::json document = parse_json(text, source);
   const Field root(document, source);
   FlightDump dump{.version = root.at("version").text()};
-  if (!dump.version.starts_with("2.")) root.at("version").refuse("\"2.10\" or another of \"2.\"");
+  if (!dump.version.starts_with("2."))
+    root.at("version").refuse("\"2.10\" or another \"2.\" version");
   dump.world_size = root.at("world_size").integer(1, kLargestWorld);
   dump.rank = GlobalRank{root.at("rank").integer(0, dump.world_size - 1)};
   dump.host = root.at("host").text();

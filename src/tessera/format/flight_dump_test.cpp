@@ -85,7 +85,7 @@ struct Damage {
 
 TEST(FlightDump, WrongFieldsAreNamed) {
   const std::vector<Damage> damages{
-      {"/version", "\"3.0\"", "version is \"3.0\"; expected \"2.10\" or another of \"2.\""},
+      {"/version", "\"3.0\"", "version is \"3.0\"; expected \"2.10\" or another \"2.\" version"},
       {"/rank", "4", "rank is 4; expected a whole number from 0 to 3"},
       {"/rank", "\"1\"", "rank is \"1\"; expected a whole number from 0 to 3"},
       {"/rank", "1.0", "rank is 1.0; expected a whole number"},
@@ -96,7 +96,7 @@ TEST(FlightDump, WrongFieldsAreNamed) {
       {"/entries/1", "7", "entries[1] is 7; expected an object"},
       {"/entries/0/input_sizes/0/1", "-3",
        "entries[0].input_sizes[0][1] is -3; expected a whole number of at least 0"},
-      {"/entries/0/input_dtypes", "[]", "expected one dtype for each of 1 shapes"},
+      {"/entries/0/input_dtypes", "[]", "expected one dtype per shape, of 1 shapes"},
       {"/entries/0/state", "\"done\"", "expected \"scheduled\", \"started\" or \"completed\""},
       {"/entries/0/retired", "0", "entries[0].retired is 0; expected true or false"},
       {"/entries/0/duration_ms", "-1", "entries[0].duration_ms is -1; expected a number"},

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 31;  // Products of two sizes stay below 2^63.
 constexpr int64_t kMostLayers = 1 << 16;
-constexpr int64_t kMostParameters = int64_t{1} << 50;  // Their bytes stay numbers.
+constexpr int64_t kMostParameters = int64_t{1} << 50;  // Their bytes fit an int64_t.
 
-// Where a field is missing or null, what stands in `value` stays.
+// Keeps `value` if the field is missing or null.
 void read(const JsonField& root, std::string_view key, int64_t& value) {
   if (root.has_value(key)) value = root.at(key).integer(1, kLargest);
 }
@@ -57,7 +57,7 @@ void read_scaling(const JsonField& scaling, LlamaConfig& config) {
   config.rope_scaling = llama3;
 }
 
-// Newer files have all of it in rope_parameters, older ones rope_theta beside rope_scaling.
+// Newer files have rope_parameters, older ones rope_theta and rope_scaling.
 void read_rope(const JsonField& root, LlamaConfig& config) {
   read(root, "rope_theta", config.rope_theta);
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
@@ -79,12 +79,13 @@ void check_sizes(const LlamaConfig& config) {
        {"num_key_value_heads", config.num_key_value_heads},
        {"head_dim", config.head_dim}}};
   for (const auto& [name, size] : sizes) {
-    TSR_CHECK(size > 0 && size <= kLargest, name, "=", size, "; sizes go from 1 to ", kLargest);
+    TSR_CHECK(size > 0 && size <= kLargest, name, "=", size, "; sizes must be from 1 to ",
+              kLargest);
   }
   TSR_CHECK(config.num_hidden_layers <= kMostLayers, "num_hidden_layers=", config.num_hidden_layers,
-            "; there are from 1 to ", kMostLayers);
+            "; it must be from 1 to ", kMostLayers);
   const int64_t parameters = parameter_count(config);
-  TSR_CHECK(parameters <= kMostParameters, "the sizes make ", with_thousands(parameters),
+  TSR_CHECK(parameters <= kMostParameters, "these sizes give ", with_thousands(parameters),
             " parameters; at most ", with_thousands(kMostParameters), " are allowed");
 }
 
@@ -94,14 +95,14 @@ void check(const LlamaConfig& config) {
   check_sizes(config);
   TSR_CHECK(config.num_attention_heads % config.num_key_value_heads == 0,
             "num_attention_heads=", config.num_attention_heads,
-            " is no multiple of num_key_value_heads=", config.num_key_value_heads,
-            "; every key-value head serves equally many heads");
+            " is not a multiple of num_key_value_heads=", config.num_key_value_heads,
+            "; every key-value head must serve equally many heads");
   TSR_CHECK(config.head_dim % 2 == 0, "head_dim=", config.head_dim,
-            " is odd; the rotary embedding turns pairs, choose an even one");
+            " is odd; the rotary embedding rotates pairs, so choose an even one");
   if (const auto& scaling = config.rope_scaling) {
     TSR_CHECK(scaling->high_freq_factor > scaling->low_freq_factor,
               "high_freq_factor=", scaling->high_freq_factor,
-              " is not above low_freq_factor=", scaling->low_freq_factor);
+              " must be above low_freq_factor=", scaling->low_freq_factor);
   }
 }
 

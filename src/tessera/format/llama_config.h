@@ -9,7 +9,7 @@
 
 namespace tessera TSR_API {
 
-/// How Llama 3.1 and later stretch the rotary embedding to longer texts.
+/// The scaling of the rotary embedding to longer sequences in Llama 3.1 and later.
 struct Llama3RopeScaling {
   double factor = 8;
   double low_freq_factor = 1;
@@ -26,8 +26,8 @@ struct LlamaConfig {
   int64_t intermediate_size = 11008;
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
-  int64_t num_key_value_heads = 32;  // num_attention_heads where it is not given.
-  int64_t head_dim = 128;            // hidden_size / num_attention_heads where it is not given.
+  int64_t num_key_value_heads = 32;  // Default: num_attention_heads.
+  int64_t head_dim = 128;            // Default: hidden_size / num_attention_heads.
   int64_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
@@ -40,19 +40,19 @@ struct LlamaConfig {
   friend bool operator==(const LlamaConfig&, const LlamaConfig&) = default;
 };
 
-/// ConfigError for sizes that do not go together: heads that are no multiple of key-value heads, an
-/// odd head size, nothing to attend to.
+/// ConfigError for sizes that do not fit together, e.g. attention heads that are not a multiple of
+/// key-value heads, or an odd head size.
 void check(const LlamaConfig& config);
 
-/// Reads config.json. DataError for another architecture, another activation or another scaling of
-/// the rotary embedding, which would train to something else silently. Fields that say nothing
-/// about the shape are passed over, as Hugging Face does.
+/// Parses config.json. DataError for another architecture, activation or scaling of the rotary
+/// embedding, because ignoring it would silently train another model. Ignores fields that do not
+/// affect the shape, as Hugging Face does.
 LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 
-/// The config.json of a Hugging Face folder; DataError where there is none.
+/// Reads the config.json of a Hugging Face folder. DataError if there is none.
 LlamaConfig read_llama_config(const std::string& folder);
 
-/// config.json as transformers reads it; `dtype` is the name of the weights' type there, e.g.
+/// config.json as transformers reads it; `dtype` is the type of the weights in its names, e.g.
 /// "float32".
 std::string to_json(const LlamaConfig& config, std::string_view dtype);
 

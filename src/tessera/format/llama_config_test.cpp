@@ -76,8 +76,8 @@ TEST(LlamaConfig, WhatWouldTrainToSomethingElseIsRefused) {
   EXPECT_NE(refusal(R"({"rope_scaling": {"type": "linear", "factor": 2}})").find("llama3"),
             std::string::npos);
   EXPECT_EQ(refusal(R"({"num_attention_heads": 6, "num_key_value_heads": 4, "hidden_size": 12})"),
-            "config.json: num_attention_heads=6 is no multiple of num_key_value_heads=4; every "
-            "key-value head serves equally many heads");
+            "config.json: num_attention_heads=6 is not a multiple of num_key_value_heads=4; every "
+            "key-value head must serve equally many heads");
   EXPECT_NE(refusal(R"({"head_dim": 3})").find("odd"), std::string::npos);
   EXPECT_NE(refusal(R"({"hidden_size": 0})").find("from 1 to"), std::string::npos);
   EXPECT_NE(refusal(R"({"hidden_size": 10.5})").find("whole number"), std::string::npos);
@@ -89,9 +89,9 @@ TEST(LlamaConfig, OfNoSizeIsRefused) {
   const auto refusal_of = [](LlamaConfig config) {
     return testkit::message_of<ConfigError>([&] { check(config); });
   };
-  EXPECT_EQ(refusal_of({.hidden_size = 0}), "hidden_size=0; sizes go from 1 to 2147483648");
+  EXPECT_EQ(refusal_of({.hidden_size = 0}), "hidden_size=0; sizes must be from 1 to 2147483648");
   EXPECT_EQ(refusal_of({.num_key_value_heads = -1}),
-            "num_key_value_heads=-1; sizes go from 1 to 2147483648");
+            "num_key_value_heads=-1; sizes must be from 1 to 2147483648");
 }
 
 TEST(LlamaConfig, SizesThatNoMachineHoldsAreRefusedByName) {
@@ -99,9 +99,9 @@ TEST(LlamaConfig, SizesThatNoMachineHoldsAreRefusedByName) {
             "config.json: vocab_size is 4611686018427387904; expected a whole number from 1 to "
             "2147483648");
   EXPECT_EQ(refusal(R"({"num_hidden_layers": 1000000000})"),
-            "config.json: num_hidden_layers=1000000000; there are from 1 to 65536");
+            "config.json: num_hidden_layers=1000000000; it must be from 1 to 65536");
   EXPECT_EQ(refusal(R"({"hidden_size": 200000000, "num_attention_heads": 2000})"),
-            "config.json: the sizes make 5,120,224,166,600,000,000 parameters; at most "
+            "config.json: these sizes give 5,120,224,166,600,000,000 parameters; at most "
             "1,125,899,906,842,624 are allowed");
   EXPECT_NE(refusal(R"({"vocab_size": 2147483648, "hidden_size": 2147483648,
                         "num_attention_heads": 1})")

@@ -9,11 +9,11 @@
 
 namespace tessera TSR_API {
 
-/// Shapes that have a name: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and
-/// "llama3-70b". ConfigError with the nearest name for others.
+/// Named shapes: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and "llama3-70b".
+/// ConfigError with the nearest name for other names.
 LlamaConfig llama_preset(std::string_view name);
 
-/// Every name that llama_preset takes.
+/// Every name that llama_preset accepts.
 std::vector<std::string> llama_preset_names();
 
 }  // namespace tessera

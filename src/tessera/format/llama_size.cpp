@@ -20,7 +20,7 @@ int64_t sum(std::initializer_list<int64_t> terms) {
   return total;
 }
 
-// Outputs of q, of k or v.
+// The output sizes of q, and of k or v.
 int64_t query_size(const LlamaConfig& config) {
   return product(config.num_attention_heads, config.head_dim);
 }
@@ -57,13 +57,13 @@ int64_t parameter_count(const LlamaConfig& config) {
 }
 
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions) {
-  TSR_CHECK(positions > 0, "positions=", positions, "; texts have at least one token");
+  TSR_CHECK(positions > 0, "positions=", positions, "; a sequence needs at least one token");
   // Queries times keys, and weights times values.
   const int64_t attention = product(2, product(query_size(config), positions));
   const int64_t block = sum({block_matrices(config), attention});
   const int64_t forward =
       sum({product(config.num_hidden_layers, block), vocabulary_matrix(config)});
-  return product(6, forward);  // A multiplication and an addition, three times.
+  return product(6, forward);  // Multiply and add; the backward costs twice the forward.
 }
 
 }  // namespace tessera

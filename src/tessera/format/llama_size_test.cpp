@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// As the models' own pages and transformers count them.
+// As counted by the model cards and by transformers.
 TEST(LlamaSize, CountsKnownModels) {
   EXPECT_EQ(parameter_count(LlamaConfig{}), 6'738'415'616);  // Llama 2 7B has the default shape.
   EXPECT_EQ(parameter_count(llama_preset("llama3-8b")), 8'030'261'248);

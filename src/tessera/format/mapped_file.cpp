@@ -17,7 +17,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path), file_(open_plain_
   struct stat status {};
   if (fstat(file_.get(), &status) != 0) throw_system_error("cannot read " + path);
   const auto size = static_cast<size_t>(status.st_size);
-  if (size == 0) return;  // Nothing can be mapped of an empty file.
+  if (size == 0) return;  // An empty file cannot be mapped.
   void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file_.get(), 0);
   if (start == MAP_FAILED) throw_system_error("cannot map " + path);
   bytes_ = {static_cast<const std::byte*>(start), size};
@@ -45,7 +45,8 @@ void MappedFile::read(size_t begin, std::span<std::byte> out) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_system_error("cannot read " + path_);
     if (got == 0)
-      throw DataError(concat(path_, " ends at offset ", begin, "; was it cut off meanwhile?"));
+      throw DataError(
+          concat(path_, " ends at offset ", begin, "; was it truncated in the meantime?"));
     begin += static_cast<size_t>(got);
     out = out.subspan(static_cast<size_t>(got));
   }

@@ -9,11 +9,11 @@
 
 namespace tessera TSR_API {
 
-/// A file whose bytes are read where they lie: nothing is copied, and what is not looked at is not
-/// read. The file must not shrink meanwhile.
+/// A memory-mapped file: nothing is copied, and pages are read on first access. The file must not
+/// shrink in the meantime.
 class MappedFile {
  public:
-  /// DataError where it cannot be opened or is no plain file.
+  /// DataError if it cannot be opened or is not a regular file.
   explicit MappedFile(const std::string& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -22,8 +22,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
-  /// The bytes from `begin` on, as many as `out` takes. For what is copied anyway this is faster
-  /// than to copy from bytes(), whose pages would first have to be mapped.
+  /// Reads `out.size()` bytes from `begin` on. Faster than copying from bytes(), whose pages must
+  /// be mapped first.
   void read(size_t begin, std::span<std::byte> out) const;
 
  private:

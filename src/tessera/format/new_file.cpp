@@ -15,7 +15,7 @@ constexpr std::string_view kDraft = ".part";
 }  // namespace
 
 NewFile::NewFile(std::string path) : path_(std::move(path)) {
-  // The process's number keeps ranks that write beside each other apart.
+  // The process id keeps ranks that write the same file apart.
   draft_ = concat(path_, kDraft, getpid());
   file_ = checked(open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666),
                   "cannot write " + path_);

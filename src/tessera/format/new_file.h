@@ -11,30 +11,30 @@
 namespace tessera TSR_API {
 
 /// A file that appears under its name when it is finished, whole or not at all: a reader never sees
-/// half of it, and where something fails a file of that name stays what it was.
+/// a partial file, and after a failure an earlier file of that name is unchanged.
 class NewFile {
  public:
-  /// DataError where its folder cannot be written to.
+  /// DataError if its folder is not writable.
   explicit NewFile(std::string path);
   NewFile(NewFile&&) = default;
   NewFile& operator=(NewFile&&) = delete;
-  /// What was not finished is removed.
+  /// Removes an unfinished file.
   ~NewFile();
 
-  /// What a file that was never finished was to be called, as a killed program leaves it:
-  /// "a.json" for "a.json.part123"; "" for other names.
+  /// The final name of an unfinished file, which a killed program may leave: "a.json" for
+  /// "a.json.part123"; "" for other names.
   static std::string_view name_of_draft(std::string_view name);
 
   const std::string& path() const { return path_; }
-  /// DataError, as for all that the operating system refuses.
+  /// DataError if the operating system refuses, here and below.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// It is on the disk when this returns.
+  /// The file is on the disk when this returns.
   void finish();
 
  private:
   std::string path_;
-  std::string draft_;  // Where it is written until then.
+  std::string draft_;  // Path of the unfinished file.
   Descriptor file_;
 };
 

@@ -25,7 +25,7 @@ constexpr std::array kElements{
     Element{"<c8", DType::kC64},
 };
 
-/// Reads the header's text, which is a Python dictionary such as
+/// Parses the header, a Python dictionary such as
 /// {'descr': '<u2', 'fortran_order': False, 'shape': (5,), }.
 class Reader {
  public:
@@ -58,14 +58,14 @@ class Reader {
     if (!text_.empty()) refuse("nothing after the dictionary");
     if (!dtype || !fortran || !shape) refuse("the keys descr, fortran_order and shape");
     if (*fortran && shape->size() > 1)
-      refuse("fortran_order False; save it by np.ascontiguousarray");
+      refuse("fortran_order False; convert with np.ascontiguousarray");
     return {.dtype = *dtype, .shape = std::move(*shape)};
   }
 
  private:
   [[noreturn]] void refuse(std::string_view expected) const {
     throw DataError(concat(origin_, ": the header at offset ", offset_,
-                           " is not that of an array; ", "expected ", expected));
+                           " does not describe an array; ", "expected ", expected));
   }
 
   void advance(size_t count) {
@@ -146,15 +146,16 @@ class Reader {
   throw DataError(concat(origin, ": ", reason));
 }
 
-// Where the header's text lies: its length has two bytes in version 1 and four later.
+// The text of the header, after a length of two bytes in version 1 and four bytes later.
 std::string_view header_text(std::span<const std::byte> file, std::string_view origin) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (!text.starts_with(kMagic))
-    refuse_file(origin, "no .npy file: '\\x93NUMPY' is not at offset 0");
+    refuse_file(origin, "not a .npy file: '\\x93NUMPY' is not at offset 0");
   const size_t version_at = kMagic.size();
   const int version = text.size() > version_at ? text[version_at] : 0;
   if (version < 1 || version > 3) {
-    refuse_file(origin, concat("version ", version, " of .npy at offset 6; 1, 2 and 3 are known"));
+    refuse_file(origin,
+                concat("version ", version, " of .npy at offset 6; supported are 1, 2 and 3"));
   }
   const size_t length_at = version_at + 2;
   const size_t length_bytes = version == 1 ? 2 : 4;
@@ -162,7 +163,7 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view o
   uint32_t length = 0;
   if (text.size() >= begin) std::memcpy(&length, text.data() + length_at, length_bytes);
   if (text.size() < begin || text.size() - begin < length) {
-    refuse_file(origin, concat("the header at offset ", begin, " is cut off"));
+    refuse_file(origin, concat("the header at offset ", begin, " is truncated"));
   }
   return text.substr(begin, length);
 }

@@ -47,11 +47,12 @@ TEST(Npy, AllVersionsShapesAndDtypes) {
 }
 
 TEST(Npy, WhatIsNoArrayOfPlainNumbersIsRefused) {
-  EXPECT_EQ(refusal("PK"), "f.npy: no .npy file: '\\x93NUMPY' is not at offset 0");
-  EXPECT_EQ(refusal(npy("{}", 0, 9)), "f.npy: version 9 of .npy at offset 6; 1, 2 and 3 are known");
-  EXPECT_EQ(refusal(npy("{}", 0).substr(0, 11)), "f.npy: the header at offset 10 is cut off");
+  EXPECT_EQ(refusal("PK"), "f.npy: not a .npy file: '\\x93NUMPY' is not at offset 0");
+  EXPECT_EQ(refusal(npy("{}", 0, 9)),
+            "f.npy: version 9 of .npy at offset 6; supported are 1, 2 and 3");
+  EXPECT_EQ(refusal(npy("{}", 0).substr(0, 11)), "f.npy: the header at offset 10 is truncated");
   EXPECT_EQ(refusal(npy("{'descr': '>u2', 'fortran_order': False, 'shape': (5,)}", 10)),
-            "f.npy: the header at offset 25 is not that of an array; expected a descr of plain "
+            "f.npy: the header at offset 25 does not describe an array; expected a descr of plain "
             "little-endian numbers, e.g. '<u2'");
   EXPECT_NE(
       refusal(npy("{'descr':'<u2','fortran_order':True,'shape':(2,2)}", 8)).find("ascontiguous"),

@@ -15,7 +15,7 @@ using Field = JsonField;
 
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMost = 1 << 22;  // Ranks, stages or microbatches.
-constexpr double kLatest = 4e9;     // Seconds; nanoseconds of it fit into 64 bits.
+constexpr double kLatest = 4e9;     // Seconds; fits 64 bits as nanoseconds.
 
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -39,7 +39,7 @@ double time_of(const Field& field) {
   return seconds;
 }
 
-// A rank computes one thing after the other.
+// Checks that a rank computes one action at a time.
 std::vector<RecordedAction> actions_of(const Field& root) {
   double free = 0;
   return root.at("actions").list([&](const Field& field) {
@@ -66,7 +66,7 @@ std::string to_json(const PipelineRecord& record) {
                   {"microbatches", record.shape.microbatches},
                   {"step", record.step},
                   {"rank", record.rank.value}};
-  // An action a line, so that people can read and search it.
+  // One action per line, so that a record can be read and searched.
   std::string text = line_of(head);
   text.back() = ',';
   text += "\n\"actions\":[";

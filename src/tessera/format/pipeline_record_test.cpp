@@ -12,7 +12,7 @@ namespace {
 
 using testkit::message_of;
 
-// What the ranks would record if the simulation's milliseconds were real, from second 5 on.
+// The records of ranks that run the simulation in real milliseconds, from second 5 on.
 std::vector<PipelineRecord> records_of(const Schedule& schedule, const Simulation& simulation,
                                        int64_t step) {
   std::vector<PipelineRecord> records;
@@ -143,11 +143,11 @@ TEST(RecordedStep, RecordsThatDoNotFitTogether) {
   EXPECT_EQ(refusal([](auto& records) { records.pop_back(); }),
             "the records of step 3: rank 1 of 2 is missing");
   EXPECT_EQ(refusal([](auto& records) { records.erase(records.begin()); }),
-            "the records of step 3: rank 0 is missing, or there twice");
+            "the records of step 3: rank 0 is missing or appears twice");
   EXPECT_EQ(refusal([](auto& records) { records[1].rank = GroupRank{0}; }),
-            "the records of step 3: rank 1 is missing, or there twice");
+            "the records of step 3: rank 1 is missing or appears twice");
   EXPECT_EQ(refusal([](auto& records) { records[1].step = 4; }),
-            "the records of step 3: one is of step 4");
+            "the records of step 3: one is from step 4");
   EXPECT_EQ(refusal([](auto& records) { records[1].schedule = "GPipe"; }),
             "the records of step 3: rank 1 ran another schedule than rank 0");
   EXPECT_NE(refusal([](auto& records) { records[1].actions.pop_back(); }).find("is missing"),
@@ -164,7 +164,7 @@ TEST(RecordedStep, AStepTakesTime) {
     for (RecordedAction& action : record.actions) action.time = {5, 5};
   }
   EXPECT_EQ(message_of<DataError>([&] { join_records(records); }),
-            "the records of step 3: all of it took less than a nanosecond");
+            "the records of step 3: the step took less than a nanosecond");
 }
 
 TEST(PipelineRun, StepsAreFoundByTheirFiles) {
@@ -179,7 +179,7 @@ TEST(PipelineRun, StepsAreFoundByTheirFiles) {
   EXPECT_EQ(recorded_steps(run.path()), (std::vector<int64_t>{3, 12}));
   EXPECT_EQ(read_recorded_step(run.path(), 12).step, 12);
   EXPECT_EQ(message_of<ConfigError>([&] { read_recorded_step(run.path(), 4); }),
-            "step 4 was not recorded; recorded are 3, 12");
+            "step 4 was not recorded; choose from 3, 12");
 }
 
 TEST(PipelineRun, AFolderWithoutRecords) {
@@ -196,7 +196,7 @@ TEST(PipelineRun, AFileThatHoldsAnotherStep) {
   run.file("pipeline/step-4.rank-0.json", to_json(some_records(3)[0]));
   EXPECT_NE(message_of<DataError>([&] {
               read_recorded_step(run.path(), 4);
-            }).find("holds step 3 of rank 0, which its name does not say"),
+            }).find("contains step 3 of rank 0, which contradicts its name"),
             std::string::npos);
 }
 
@@ -205,7 +205,7 @@ TEST(PipelineRun, WhereNothingCanBeWritten) {
   run.file("pipeline", "a file");
   EXPECT_NE(message_of<DataError>([&] {
               write_pipeline_record(run.path(), some_records()[0]);
-            }).find("cannot make"),
+            }).find("cannot create"),
             std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// The recorded steps of a run: their files, and all ranks of a step together.
+// The recorded steps of a run: their files, and the combined records of all ranks.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMsPerSecond = 1e3;
-constexpr double kShortestMs = 1e-6;  // Clocks tell nanoseconds; a time axis needs a length.
+constexpr double kShortestMs = 1e-6;  // The resolution of clocks; a time axis needs a length.
 
 fs::path folder_of(const fs::path& run) {
   return run / "pipeline";
 }
 
-// The number between `before` and `after`, which are taken from the text with it.
+// Removes `before`, a number and `after` from the text and returns the number.
 std::optional<int64_t> take_number(std::string_view& text, std::string_view before,
                                    std::string_view after) {
   if (!text.starts_with(before)) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<int64_t> take_number(std::string_view& text, std::string_view befo
   return number;
 }
 
-// By step. Other files may lie in the folder, too.
+// By step; ignores other files in the folder.
 std::map<int64_t, std::vector<fs::path>> files_of(const fs::path& run) {
   std::map<int64_t, std::vector<fs::path>> files;
   std::error_code failed;
@@ -49,7 +49,7 @@ std::map<int64_t, std::vector<fs::path>> files_of(const fs::path& run) {
   }
   if (files.empty()) {
     throw DataError(concat(run.string(), " has no recorded pipeline step (pipeline/step-K.rank-R.",
-                           "json in it); name the folder of a run that recorded one"));
+                           "json); give the folder of a run that recorded one"));
   }
   return files;
 }
@@ -62,12 +62,12 @@ void check_together(const std::vector<PipelineRecord>& records) {
   const PipelineRecord& first = records.front();
   for (size_t i = 0; i < records.size(); ++i) {
     const PipelineRecord& record = records[i];
-    if (record.step != first.step) refuse(first, concat("one is of step ", record.step));
+    if (record.step != first.step) refuse(first, concat("one is from step ", record.step));
     if (record.schedule != first.schedule || record.shape != first.shape) {
       refuse(first, concat("rank ", record.rank, " ran another schedule than rank ", first.rank));
     }
     if (record.rank.value != static_cast<int64_t>(i))
-      refuse(first, concat("rank ", i, " is missing, or there twice"));
+      refuse(first, concat("rank ", i, " is missing or appears twice"));
   }
   if (std::ssize(records) != first.shape.pp) {
     refuse(first, concat("rank ", records.size(), " of ", first.shape.pp, " is missing"));
@@ -76,7 +76,7 @@ void check_together(const std::vector<PipelineRecord>& records) {
 
 struct Rows {
   std::vector<ScheduleRow> actions;
-  std::vector<std::vector<TimeSpan>> spans;  // Milliseconds since the first of them began.
+  std::vector<std::vector<TimeSpan>> spans;  // Milliseconds since the first start.
 };
 
 Rows rows_of(const std::vector<PipelineRecord>& records) {
@@ -110,7 +110,7 @@ void write_pipeline_record(const fs::path& run, const PipelineRecord& record) {
   std::error_code failed;
   fs::create_directories(folder_of(run), failed);
   if (failed) {
-    throw DataError(concat("cannot make ", folder_of(run).string(), ": ", failed.message()));
+    throw DataError(concat("cannot create ", folder_of(run).string(), ": ", failed.message()));
   }
   NewFile file(pipeline_record_path(run, record.step, record.rank));
   file.write(to_json(record));
@@ -118,7 +118,7 @@ void write_pipeline_record(const fs::path& run, const PipelineRecord& record) {
 }
 
 RecordedStep join_records(std::vector<PipelineRecord> records) {
-  TSR_CHECK(!records.empty(), "a recorded step has at least one rank");
+  TSR_CHECK(!records.empty(), "a recorded step needs at least one rank");
   std::ranges::sort(records, {}, &PipelineRecord::rank);
   check_together(records);
   const PipelineRecord& first = records.front();
@@ -128,7 +128,7 @@ RecordedStep join_records(std::vector<PipelineRecord> records) {
     Schedule schedule(first.schedule, first.shape, std::move(rows.actions));
     verify(schedule);
     Simulation simulation = simulation_of(schedule, std::move(rows.spans));
-    if (simulation.makespan < kShortestMs) refuse(first, "all of it took less than a nanosecond");
+    if (simulation.makespan < kShortestMs) refuse(first, "the step took less than a nanosecond");
     return {first.step, std::move(schedule), std::move(simulation)};
   } catch (const ConfigError& error) {
     refuse(first, error.what());
@@ -144,7 +144,7 @@ std::vector<int64_t> recorded_steps(const fs::path& run) {
 RecordedStep read_recorded_step(const fs::path& run, int64_t step) {
   const auto files = files_of(run);
   const auto found = files.find(step);
-  TSR_CHECK(found != files.end(), "step ", step, " was not recorded; recorded are ",
+  TSR_CHECK(found != files.end(), "step ", step, " was not recorded; choose from ",
             join(recorded_steps(run), ", "));
   std::vector<PipelineRecord> records;
   for (const fs::path& path : found->second) {
@@ -152,8 +152,8 @@ RecordedStep read_recorded_step(const fs::path& run, int64_t step) {
         parse_pipeline_record(read_file(path, kLargestPipelineRecord), path.string()));
     const PipelineRecord& record = records.back();
     if (path != pipeline_record_path(run, record.step, record.rank)) {
-      throw DataError(concat(path.string(), ": holds step ", record.step, " of rank ", record.rank,
-                             ", which its name does not say"));
+      throw DataError(concat(path.string(), ": contains step ", record.step, " of rank ",
+                             record.rank, ", which contradicts its name"));
     }
   }
   return join_records(std::move(records));

@@ -21,22 +21,22 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view o
   const auto size = static_cast<int64_t>(file.size());
   if (size < kLengthBytes) {
     throw DataError(concat(origin, ": ", size,
-                           " bytes at offset 0; a safetensors file begins with ",
+                           " bytes at offset 0; a safetensors file starts with ",
                            "8 bytes that give the length of its header"));
   }
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
   if (length > static_cast<uint64_t>(kLargestSafetensorsHeader)) {
     throw DataError(concat(origin, ": the header length at offset 0 is ", length,
-                           "; at most 100,000,000 is allowed. Is it a safetensors file?"));
+                           "; at most 100,000,000 is allowed. Is this a safetensors file?"));
   }
   if (length > static_cast<uint64_t>(size - kLengthBytes)) {
     throw DataError(concat(origin, ": the header of ", length, " bytes at offset 8 is longer than ",
-                           "the file of ", size, " bytes; was it cut off?"));
+                           "the file of ", size, " bytes; was it truncated?"));
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   if (!text.starts_with('{')) {
-    throw DataError(concat(origin, ": the header at offset 8 does not begin with '{'"));
+    throw DataError(concat(origin, ": the header at offset 8 does not start with '{'"));
   }
   return text;
 }
@@ -55,7 +55,7 @@ DType read_dtype(const JsonField& field) {
   return *dtype;
 }
 
-// Offsets as they stand in the header: from the first byte after it.
+// Offsets are relative to the end of the header.
 StoredTensor read_tensor(const std::string& name, const JsonField& field) {
   const JsonField offsets_field = field.at("data_offsets");
   const auto offsets =
@@ -87,7 +87,7 @@ void check_cover(const SafetensorsHeader& header, int64_t file_size, std::string
   for (const StoredTensor& tensor : header.tensors) {
     const std::string name = visible(tensor.spec.name);
     if (tensor.begin < at)
-      refuse("'", name, "' begins at offset ", tensor.begin,
+      refuse("'", name, "' starts at offset ", tensor.begin,
              ", within another tensor that ends at ", at);
     if (tensor.begin > at)
       refuse("the bytes from offset ", at, " to ", tensor.begin, ", before '", name,
@@ -96,7 +96,7 @@ void check_cover(const SafetensorsHeader& header, int64_t file_size, std::string
   }
   if (at > file_size)
     refuse("its tensors end at offset ", at, ", but the file has ", file_size,
-           " bytes; was it cut off?");
+           " bytes; was it truncated?");
   if (at < file_size)
     refuse("the bytes from offset ", at, " to ", file_size, ", at the end, belong to no tensor");
 }
@@ -145,7 +145,7 @@ void SafetensorsFile::read(const StoredTensor& tensor, size_t begin,
                            std::span<std::byte> out) const {
   const auto size = static_cast<size_t>(tensor.num_bytes());
   TSR_CHECK(begin <= size && out.size() <= size - begin, "'", tensor.spec.name, "' has ", size,
-            " bytes; ", out.size(), " from ", begin, " on were asked for");
+            " bytes; ", out.size(), " from ", begin, " on were requested");
   file_.read(static_cast<size_t>(tensor.begin) + begin, out);
 }
 

@@ -16,7 +16,7 @@
 
 namespace tessera TSR_API {
 
-/// A header may be no longer than this, as in the format's own library.
+/// The largest header, as in the format's own library.
 inline constexpr int64_t kLargestSafetensorsHeader = 100'000'000;
 
 struct TensorSpec {
@@ -27,7 +27,7 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// A tensor of a file: what it is, and where its bytes lie in the file.
+/// A tensor of a file and the range of its bytes in the file.
 struct StoredTensor {
   TensorSpec spec;
   int64_t begin = 0;
@@ -39,18 +39,18 @@ struct StoredTensor {
 
 using Metadata = std::map<std::string, std::string>;
 
-/// What the header of a safetensors file says.
+/// The header of a safetensors file.
 struct SafetensorsHeader {
   std::vector<StoredTensor> tensors = {};  // In the order of their bytes.
   Metadata metadata = {};
-  int64_t data_begin = 0;  // In the file.
+  int64_t data_begin = 0;  // Offset in the file.
 
   friend bool operator==(const SafetensorsHeader&, const SafetensorsHeader&) = default;
 };
 
-/// Checks everything: DataError with the offset for a header that is cut off, too large or broken,
-/// names that stand twice, unknown dtypes, sizes that contradict the offsets, tensors that overlap,
-/// holes between them, and bytes that belong to none.
+/// DataError with the offset for a header that is truncated, too large or malformed, repeated
+/// names, unknown dtypes, sizes that contradict the offsets, and tensors that overlap or do not
+/// cover all bytes after the header.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view origin);
 
 /// A safetensors file, memory-mapped.
@@ -68,13 +68,13 @@ class SafetensorsFile {
   const Metadata& metadata() const& { return header_.metadata; }
   Metadata metadata() && { return std::move(header_.metadata); }
 
-  /// Null where there is none of that name.
+  /// Null if there is no tensor of that name.
   const StoredTensor* find(std::string_view name) const&;
-  const StoredTensor* find(std::string_view name) && = delete;  // It would point into nothing.
-  /// May lie at any address: other writers do not always align.
+  const StoredTensor* find(std::string_view name) && = delete;  // It would dangle.
+  /// At any address: other writers do not always align.
   std::span<const std::byte> bytes(const StoredTensor& tensor) const&;
   std::span<const std::byte> bytes(const StoredTensor& tensor) && = delete;
-  /// Copies the tensor's bytes from `begin` on, as many as `out` takes, faster than from bytes().
+  /// Copies `out.size()` bytes of the tensor from `begin` on; faster than from bytes().
   void read(const StoredTensor& tensor, size_t begin, std::span<std::byte> out) const;
 
  private:
@@ -83,23 +83,23 @@ class SafetensorsFile {
   std::map<std::string_view, size_t> by_name_;  // Into header_.tensors.
 };
 
-/// Writes a safetensors file piece by piece. It appears under its name when it is finished; until
-/// then, and where something fails, a file of that name stays what it was.
+/// Writes a safetensors file in pieces. The file appears under its name when it is finished; until
+/// then, and after a failure, an earlier file of that name is unchanged.
 class SafetensorsWriter {
  public:
-  /// Names that are empty, stand twice or are "__metadata__" raise ConfigError.
+  /// ConfigError for names that are empty, repeated or "__metadata__".
   SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
                     const Metadata& metadata = {});
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
-  /// In the order in which their bytes are to be written: the widest elements first, so that all
+  /// The tensors in the order in which to write their bytes: the widest elements first, so that all
   /// are aligned.
   std::span<const TensorSpec> tensors() const;
   /// The next bytes, in pieces of any size.
   void write(std::span<const std::byte> bytes);
-  /// All bytes have come; more or fewer raise ConfigError.
+  /// Completes the file; ConfigError if bytes are missing.
   void finish();
 
  private:

@@ -57,7 +57,7 @@ TEST(Safetensors, ScalarsAndEmptyTensors) {
   EXPECT_EQ(header.tensors.size(), 3U);
 }
 
-// Some mixtures of experts have as many; a parser with a callback takes minutes for them.
+// Some mixture-of-experts models have as many; a parser with a callback takes minutes for them.
 TEST(Safetensors, NinetyThousandTensors) {
   std::string text = "{";
   for (int i = 0; i < 90'000; ++i) {
@@ -75,20 +75,19 @@ TEST(Safetensors, NoTensorsAtAll) {
 TEST(Safetensors, WhatIsRefusedNamesTheOffset) {
   EXPECT_EQ(
       message_of<DataError>([] { parse_safetensors({}, "f"); }),
-      "f: 0 bytes at offset 0; a safetensors file begins with 8 bytes that give the length of "
+      "f: 0 bytes at offset 0; a safetensors file starts with 8 bytes that give the length of "
       "its header");
   auto longer = with_header("{}", 0);
   longer[0] = std::byte{200};
-  EXPECT_EQ(
-      message_of<DataError>([&] { parse_safetensors(longer, "f"); }),
-      "f: the header of 200 bytes at offset 8 is longer than the file of 10 bytes; was it cut "
-      "off?");
+  EXPECT_EQ(message_of<DataError>([&] { parse_safetensors(longer, "f"); }),
+            "f: the header of 200 bytes at offset 8 is longer than the file of 10 bytes; was it "
+            "truncated?");
   longer[7] = std::byte{1};
   EXPECT_NE(message_of<DataError>([&] { parse_safetensors(longer, "f"); }).find("100,000,000"),
             std::string::npos);
-  EXPECT_EQ(refusal(" {}", 0), "f: the header at offset 8 does not begin with '{'");
+  EXPECT_EQ(refusal(" {}", 0), "f: the header at offset 8 does not start with '{'");
   EXPECT_EQ(refusal("{\"a\":", 0),
-            "f: broken JSON near byte 12; was it cut off, or is it no safetensors header?");
+            "f: broken JSON near byte 12; was it truncated, or is it not a safetensors header?");
   EXPECT_EQ(refusal("{\"a\":x}", 0).find("f: broken JSON near byte 13;"), 0U);
   EXPECT_EQ(refusal("{\"a\":1e999}", 0).find("f: broken JSON near byte 18;"), 0U);
 }
@@ -97,13 +96,13 @@ TEST(Safetensors, BytesBelongToExactlyOneTensor) {
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                     R"("b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]}})",
                     7),
-            "f: 'b' begins at offset 116, within another tensor that ends at 117");
+            "f: 'b' starts at offset 116, within another tensor that ends at 117");
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6),
             "f: the bytes from offset 61 to 63, before 'a', belong to no tensor");
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 6),
             "f: the bytes from offset 65 to 67, at the end, belong to no tensor");
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3),
-            "f: its tensors end at offset 65, but the file has 64 bytes; was it cut off?");
+            "f: its tensors end at offset 65, but the file has 64 bytes; was it truncated?");
 }
 
 TEST(Safetensors, HeadersThatContradictThemselves) {
@@ -125,7 +124,7 @@ TEST(Safetensors, HeadersThatContradictThemselves) {
   EXPECT_EQ(refusal(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
                     1),
-            R"(f: "a" stands twice near byte 63)");
+            R"(f: "a" appears twice near byte 63)");
   EXPECT_NE(refusal(R"({"__metadata__":{"n":3}})", 0).find("__metadata__.n is 3; expected text"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"a":[[[[[[]]]]]]})", 0).find("nested too deeply"), std::string::npos);
@@ -224,10 +223,10 @@ TEST(SafetensorsFile, ReadsNoMoreThanThereIs) {
     file.read(tensor, begin, std::span(bytes).first(size));
   };
   EXPECT_EQ(message_of<ConfigError>([&] { read(1, 8); }),
-            "'a' has 8 bytes; 8 from 1 on were asked for");
+            "'a' has 8 bytes; 8 from 1 on were requested");
   EXPECT_THROW(read(9, 0), ConfigError);
   std::filesystem::resize_file(path, static_cast<uintmax_t>(tensor.begin) + 3);
-  EXPECT_NE(message_of<DataError>([&] { read(0, 8); }).find("cut off meanwhile"),
+  EXPECT_NE(message_of<DataError>([&] { read(0, 8); }).find("truncated in the meantime"),
             std::string::npos);
 }
 

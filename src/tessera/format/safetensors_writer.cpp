@@ -14,7 +14,7 @@ constexpr size_t kAlignment = 8;  // Of the first byte after the header, and so 
 int64_t size_of(const TensorSpec& spec) {
   const auto bytes = bytes_of(spec.dtype, spec.shape);
   TSR_CHECK(bytes, "tensor '", spec.name, "' of shape [", join(spec.shape, ", "), "] and dtype ",
-            to_string(spec.dtype), " has no whole number of bytes");
+            to_string(spec.dtype), " does not have a whole number of bytes");
   return *bytes;
 }
 
@@ -22,12 +22,12 @@ void check_names(const std::vector<TensorSpec>& tensors) {
   std::set<std::string_view> names;
   for (const TensorSpec& spec : tensors) {
     TSR_CHECK(!spec.name.empty() && spec.name != "__metadata__", "a tensor is called '", spec.name,
-              "'; choose another name, this one has a meaning of its own in safetensors");
+              "', which safetensors reserves; choose another name");
     TSR_CHECK(names.insert(spec.name).second, "two tensors are called '", spec.name, "'");
   }
 }
 
-// The length, and the JSON padded with blanks.
+// The length and the JSON, padded with blanks.
 std::string header_bytes(const std::vector<TensorSpec>& tensors, const Metadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
@@ -49,7 +49,7 @@ std::string header_bytes(const std::vector<TensorSpec>& tensors, const Metadata&
 struct SafetensorsWriter::Output {
   std::vector<TensorSpec> tensors;
   NewFile file;
-  int64_t missing = 0;  // Bytes still to come.
+  int64_t missing = 0;  // Bytes not yet written.
 };
 
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
@@ -72,15 +72,15 @@ std::span<const TensorSpec> SafetensorsWriter::tensors() const {
 
 void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
-  TSR_CHECK(size <= output_->missing, size, " bytes were given to ", output_->file.path(),
-            ", whose tensors have room for ", output_->missing, " more");
+  TSR_CHECK(size <= output_->missing, size, " bytes were written to ", output_->file.path(),
+            ", whose tensors have room for only ", output_->missing, " more");
   output_->file.write(bytes);
   output_->missing -= size;
 }
 
 void SafetensorsWriter::finish() {
   TSR_CHECK(output_->missing == 0, output_->missing, " bytes of the tensors of ",
-            output_->file.path(), " were not given");
+            output_->file.path(), " were not written");
   output_->file.finish();
 }
 

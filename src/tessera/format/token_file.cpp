@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Bytes may lie at any address.
+// `bytes` need not be aligned.
 template <class Number>
 void widen(std::span<const std::byte> bytes, std::span<int64_t> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -59,9 +59,9 @@ TokenFile::TokenFile(const std::string& path, DType raw) : file_(path), dtype_(r
   TSR_CHECK(widener(dtype_) != nullptr, "tokens cannot be of ", to_string(dtype_),
             "; choose U8, U16 or U32");
   if (data_.size() % width(dtype_) != 0) {
-    throw DataError(concat(path, ": ", data_.size(), " bytes are no whole number of ",
+    throw DataError(concat(path, ": ", data_.size(), " bytes are not a whole number of ",
                            to_string(dtype_),
-                           " tokens; was it cut off, or is it of another type?"));
+                           " tokens; is it truncated, or does it have another type?"));
   }
   size_ = static_cast<int64_t>(data_.size() / width(dtype_));
 }
@@ -69,13 +69,13 @@ TokenFile::TokenFile(const std::string& path, DType raw) : file_(path), dtype_(r
 void TokenFile::read(int64_t begin, std::span<int64_t> tokens) const {
   const auto count = static_cast<int64_t>(tokens.size());
   TSR_CHECK(begin >= 0 && begin <= size_ - count, "tokens ", begin, " to ", begin + count, " of ",
-            path(), " were asked for, which has ", size_);
+            path(), " were requested, which has ", size_);
   const size_t offset = static_cast<size_t>(begin) * width(dtype_);
   widener(dtype_)(data_.subspan(offset, tokens.size() * width(dtype_)), tokens);
   const auto negative = std::ranges::find_if(tokens, [](int64_t token) { return token < 0; });
   if (negative == tokens.end()) return;
   throw DataError(concat(path(), ": token ", begin + (negative - tokens.begin()), " is ", *negative,
-                         ", and ids start at 0"));
+                         ", but ids must be at least 0"));
 }
 
 }  // namespace tessera

@@ -10,19 +10,19 @@
 
 namespace tessera TSR_API {
 
-/// A file of token ids, memory-mapped: a NumPy .npy array of one dimension, or the bare
-/// little-endian numbers of any other file.
+/// A memory-mapped file of token ids: a one-dimensional NumPy .npy array, or raw little-endian
+/// numbers.
 class TokenFile {
  public:
-  /// `raw` is the type of bare numbers: U8 (the bytes of a text), U16 or U32. DataError where the
-  /// file is no such array, or ends within a number.
+  /// `raw` is the type of raw numbers: U8 (the bytes of a text), U16 or U32. DataError if the file
+  /// is not such an array, or ends within a number.
   explicit TokenFile(const std::string& path, DType raw = DType::kU16);
 
   const std::string& path() const { return file_.path(); }
   DType dtype() const { return dtype_; }
   /// The number of tokens.
   int64_t size() const { return size_; }
-  /// The tokens from `begin` on; ConfigError beyond the end, DataError for a negative one.
+  /// Reads the tokens from `begin` on; ConfigError beyond the end, DataError for a negative id.
   void read(int64_t begin, std::span<int64_t> tokens) const;
 
  private:

@@ -37,21 +37,21 @@ TEST(TokenFile, NpySaysItself) {
   EXPECT_EQ(file.size(), 2);
   EXPECT_EQ(tokens_of(file, 0, 1), (std::vector<int64_t>{5}));
   EXPECT_EQ(message_of<DataError>([&] { tokens_of(file, 0, 2); }),
-            path + ": token 1 is -1, and ids start at 0");
+            path + ": token 1 is -1, but ids must be at least 0");
 }
 
 TEST(TokenFile, WhatIsRefused) {
   const TemporaryFolder folder;
   const std::string odd = folder.file("t.bin", "abc");
   EXPECT_NE(
-      message_of<DataError>([&] { TokenFile{odd}; }).find("3 bytes are no whole number of U16"),
+      message_of<DataError>([&] { TokenFile{odd}; }).find("3 bytes are not a whole number of U16"),
       std::string::npos);
   EXPECT_THROW(TokenFile(odd, DType::kF32), ConfigError);
   EXPECT_THROW(TokenFile(folder.path("none")), DataError);
   EXPECT_THROW(TokenFile{folder.path()}, DataError);
   const TokenFile file(odd, DType::kU8);
   EXPECT_EQ(message_of<ConfigError>([&] { tokens_of(file, 2, 2); }),
-            "tokens 2 to 4 of " + odd + " were asked for, which has 3");
+            "tokens 2 to 4 of " + odd + " were requested, which has 3");
   EXPECT_THROW(tokens_of(file, -1, 1), ConfigError);
   EXPECT_EQ(TokenFile(folder.file("empty", "")).size(), 0);
 }

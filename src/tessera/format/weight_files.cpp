@@ -76,8 +76,7 @@ void WeightFiles::open_shards(const std::string& folder, const std::string& inde
     const size_t which = opened.at(file);
     const StoredTensor* tensor = files_[which].find(name);
     if (tensor == nullptr) {
-      throw DataError(concat(index, ": '", visible(name), "' is said to be in ", file,
-                             ", which does not hold it"));
+      throw DataError(concat(index, ": '", visible(name), "' should be in ", file, ", but is not"));
     }
     by_name_[name] = {.file = which, .tensor = tensor};
   }

@@ -72,7 +72,7 @@ TEST(WeightFiles, WhatIsMissingIsNamed) {
   const std::string index =
       folder.file("model.safetensors.index.json", R"({"weight_map":{"wait":"x"}})");
   EXPECT_EQ(message_of<DataError>([&] { WeightFiles{folder.path()}; }),
-            index + ": 'wait' is said to be in x, which does not hold it");
+            index + ": 'wait' should be in x, but is not");
   folder.file("model.safetensors.index.json", R"({"weight_map":{"weight":"y"}})");
   EXPECT_NE(message_of<DataError>([&] { WeightFiles{folder.path()}; }).find("cannot open"),
             std::string::npos);
@@ -117,7 +117,7 @@ TEST(WriteWeightFiles, WhatFitsIsOneFileWithoutIndex) {
   EXPECT_EQ(WeightFiles(folder.path()).files()[0].metadata(), (Metadata{{"format", "pt"}}));
 }
 
-// A tensor larger than a file has one of its own.
+// A tensor larger than a shard gets its own file.
 TEST(WriteWeightFiles, FilesMayBeSmallerThanTheirTensors) {
   const TemporaryFolder folder;
   write_weight_files(folder.path(), kThree, 1, write_name);
@@ -139,7 +139,7 @@ TEST(WriteWeightFiles, WeightsThatAreThereStay) {
   write_weight_files(folder.path(), kThree, 4, write_name);
   EXPECT_EQ(message_of<ConfigError>([&] { write_weight_files(folder.path(), {}, 4, write_name); }),
             folder.path() +
-                " holds weights already (model.safetensors.index.json); choose another "
+                " already holds weights (model.safetensors.index.json); choose another "
                 "folder or remove them");
   EXPECT_EQ(WeightFiles(folder.path()).names().size(), 3U);
 }
@@ -148,7 +148,7 @@ TEST(WriteWeightFiles, AFolderThatCannotBeMadeIsNamed) {
   const TemporaryFolder folder;
   const std::string file = folder.file("taken", "");
   EXPECT_EQ(message_of<DataError>([&] { write_weight_files(file + "/x", kThree, 4, write_name); }),
-            "cannot make folder " + file + "/x: Not a directory");
+            "cannot create folder " + file + "/x: Not a directory");
 }
 
 }  // namespace

@@ -14,26 +14,26 @@ namespace fs = std::filesystem;
 using Shard = std::vector<TensorSpec>;
 using WriteTensor = std::function<void(const TensorSpec&, SafetensorsWriter&)>;
 
-// What writers of this format put in, and transformers asks for.
+// Other writers set this, and transformers requires it.
 const Metadata kMetadata{{"format", "pt"}};
 
 void prepare(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw DataError(concat("cannot make folder ", folder, ": ", error.message()));
+  if (error) throw DataError(concat("cannot create folder ", folder, ": ", error.message()));
   for (const std::string_view name : {kWeightFile, kWeightIndex}) {
-    TSR_CHECK(!fs::exists(fs::path(folder) / name), folder, " holds weights already (", name,
+    TSR_CHECK(!fs::exists(fs::path(folder) / name), folder, " already holds weights (", name,
               "); choose another folder or remove them");
   }
 }
 
 int64_t size_of(const TensorSpec& spec) {
   const auto bytes = bytes_of(spec.dtype, spec.shape);
-  TSR_CHECK(bytes, "tensor '", spec.name, "' has no size");
+  TSR_CHECK(bytes, "tensor '", spec.name, "' has an invalid size");
   return *bytes;
 }
 
-// A tensor that does not fit any more opens the next file.
+// Starts a new file if a tensor no longer fits.
 std::vector<Shard> shards_of(const std::vector<TensorSpec>& tensors, int64_t shard_bytes) {
   std::vector<Shard> shards(1);
   int64_t used = 0;
@@ -71,7 +71,7 @@ void write_index(const std::string& path, const WeightMap& map, int64_t total_by
 
 void write_weight_files(const std::string& folder, const std::vector<TensorSpec>& tensors,
                         int64_t shard_bytes, const WriteTensor& write) {
-  TSR_CHECK(shard_bytes > 0, "shard_bytes=", shard_bytes, "; files of weights have a size above 0");
+  TSR_CHECK(shard_bytes > 0, "shard_bytes=", shard_bytes, "; it must be above 0");
   prepare(folder);
   const std::vector<Shard> shards = shards_of(tensors, shard_bytes);
   if (shards.size() == 1) return write_shard(fs::path(folder) / kWeightFile, shards[0], write);
@@ -85,7 +85,7 @@ void write_weight_files(const std::string& folder, const std::vector<TensorSpec>
       total_bytes += size_of(spec);
     }
   }
-  write_index(fs::path(folder) / kWeightIndex, map, total_bytes);  // Last: it makes them a whole.
+  write_index(fs::path(folder) / kWeightIndex, map, total_bytes);  // Last: it makes them valid.
 }
 
 }  // namespace tessera

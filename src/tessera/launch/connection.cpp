@@ -34,7 +34,7 @@ Connection::~Connection() {
 void Connection::send(const Message& message) {
   if (ended_ || finished_) return;
   unsent_ += encode(message);
-  if (unsent_.size() > kMostUnsent) return break_off("it reads nothing");
+  if (unsent_.size() > kMostUnsent) return break_off("it does not read its messages");
   write_some();
   watch();
 }
@@ -46,7 +46,7 @@ std::vector<Message> Connection::take() {
 void Connection::step(Clock::time_point now) {
   if (ended_) return;
   if (now - heard_ >= kLongestSilence)
-    return break_off(concat("nothing was heard for ", kLongestSilence.count(), " s"));
+    return break_off(concat("no message for ", kLongestSilence.count(), " s"));
   if (now - pinged_ < kPingInterval) return;
   pinged_ = now;
   if (unsent_.empty()) send(PingMessage{});
@@ -75,7 +75,7 @@ void Connection::read_some() {
     const ssize_t length = recv(socket_.get(), bytes.data(), bytes.size(), 0);
     if (length < 0 && is_passing(errno)) return;
     if (length < 0) return break_off(std::strerror(errno));
-    if (length == 0) return break_off("its launcher has gone");
+    if (length == 0) return break_off("its launcher has ended");
     heard_ = Clock::now();
     received_.append(bytes.data(), static_cast<size_t>(length));
     take_lines();

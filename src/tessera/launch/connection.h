@@ -11,11 +11,11 @@
 
 namespace tessera TSR_API {
 
-/// Messages over a socket. Nothing blocks and nothing calls back: what came is taken, and whether
-/// it has ended is asked.
+/// Messages over a socket. Never blocks and never calls back: the caller takes received messages
+/// and asks whether the connection has ended.
 class Connection {
  public:
-  /// A launcher that is silent for so long is lost.
+  /// A launcher that is silent for this long counts as lost.
   static constexpr std::chrono::seconds kLongestSilence{10};
 
   Connection(EventLoop& loop, Descriptor socket);
@@ -24,15 +24,15 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   void send(const Message& message);
-  /// What has come since the last call.
+  /// The messages since the last call.
   std::vector<Message> take();
-  /// Pings, and notes a silence that is too long.
+  /// Sends pings, and ends the connection after too long a silence.
   void step(Clock::time_point now);
-  /// Nothing more will be sent; the peer sees the end after the last message.
+  /// Sends nothing more; the peer sees the end after the last message.
   void finish();
-  /// Nothing more is sent or taken, for this reason.
+  /// Ends the connection at once, for this reason.
   void break_off(const std::string& why);
-  /// Why nothing more will come; nothing while it works.
+  /// Why the connection ended; nothing while it works.
   const std::optional<std::string>& ended() const { return ended_; }
   Clock::time_point since() const { return since_; }
   Clock::time_point deadline() const;
@@ -47,7 +47,7 @@ class Connection {
   EventLoop& loop_;
   Descriptor socket_;
   std::string unsent_;
-  std::string received_;  // The line whose end has not come.
+  std::string received_;  // An incomplete line.
   std::vector<Message> messages_;
   std::optional<std::string> ended_;
   Clock::time_point since_ = Clock::now();

@@ -23,13 +23,13 @@ Coordinator::Coordinator(const LaunchOptions& options, Send send, Master master,
     : options_(options),
       send_(std::move(send)),
       master_(std::move(master)),
-      meeting_ends_(now + options.meeting_timeout) {}
+      rendezvous_ends_(now + options.rendezvous_timeout) {}
 
 void Coordinator::receive(Peer peer, const Message& message, Clock::time_point now) {
   if (std::holds_alternative<PingMessage>(message)) return;
   if (const auto* request = std::get_if<JoinMessage>(&message)) return join(peer, *request);
   const auto found = members_.find(peer);
-  if (found == members_.end()) throw CommError("it speaks before it joined");
+  if (found == members_.end()) throw CommError("it sent a message before it joined");
   Member& member = found->second;
   if (const auto* healthy = std::get_if<HealthyMessage>(&message)) {
     if (healthy->round == round_) member.healthy = true;
@@ -45,20 +45,19 @@ void Coordinator::receive(Peer peer, const Message& message, Clock::time_point n
     if (failure.kind == Failure::Kind::kInterrupted) return interrupt(failure);
     if (failed->round == round_ && phase_ == Phase::kRunning) fail(all(&Member::healthy), failure);
   } else {
-    throw CommError("it sends what only a coordinator may send");
+    throw CommError("it sent a message that only a coordinator may send");
   }
 }
 
 void Coordinator::join(Peer peer, const JoinMessage& join) {
-  if (is_member(peer)) throw CommError("it joins twice");
+  if (is_member(peer)) throw CommError("it joined twice");
   if (const auto refusal = objection(join)) {
     send_(peer, *refusal);
-    // The wrong sizes are wrong on this side, too, as far as anybody can tell; a job that runs goes
-    // on.
+    // The sizes may as well be wrong on this side, so the job fails; a running job continues.
     const bool same_job = join.version == kProtocolVersion && join.id == options_.id;
     const bool same_sizes = join.nproc == options_.nproc && join.nnodes == options_.nnodes;
     if (same_job && !same_sizes && !started_) {
-      end(Failure{.kind = Failure::Kind::kMeeting,
+      end(Failure{.kind = Failure::Kind::kRendezvous,
                   .host = join.host,
                   .exit_code = kBadUsage,
                   .message = refusal->reason});
@@ -72,27 +71,28 @@ void Coordinator::join(Peer peer, const JoinMessage& join) {
 
 std::optional<RefuseMessage> Coordinator::objection(const JoinMessage& join) const {
   if (join.version != kProtocolVersion) {
-    return RefuseMessage{concat("it speaks version ", join.version,
-                                " of the launchers' protocol, node 0 version ", kProtocolVersion,
-                                "; use the same Tessera on all nodes")};
+    return RefuseMessage{concat("it has version ", join.version,
+                                " of the launchers' protocol, but node 0 has version ",
+                                kProtocolVersion, "; use the same Tessera on all nodes")};
   }
   if (join.id != options_.id) {
-    return RefuseMessage{concat(
-        "its --rdzv-id is '", join.id,
-        "', but another job meets here; give the same --rdzv-id, or another --rdzv-endpoint")};
+    return RefuseMessage{concat("its --rdzv-id is '", join.id,
+                                "', but this endpoint belongs to another job; give the same "
+                                "--rdzv-id, or another --rdzv-endpoint")};
   }
   if (join.nproc != options_.nproc) {
     return RefuseMessage{concat("host ", join.host, " has --nproc ", join.nproc,
                                 ", node 0 has --nproc ", options_.nproc,
-                                "; give all nodes the same")};
+                                "; give the same on all nodes")};
   }
   if (join.nnodes != options_.nnodes) {
     return RefuseMessage{concat("host ", join.host, " has --nnodes ", join.nnodes,
                                 ", node 0 has --nnodes ", options_.nnodes,
-                                "; give all nodes the same")};
+                                "; give the same on all nodes")};
   }
-  if (phase_ != Phase::kMeeting || is_full()) {
-    return RefuseMessage{concat("the job has all its ", options_.nnodes, " nodes"), /*later=*/true};
+  if (phase_ != Phase::kRendezvous || is_full()) {
+    return RefuseMessage{concat("the job already has all its ", options_.nnodes, " nodes"),
+                         /*later=*/true};
   }
   const auto same = [&](const auto& entry) {
     return join.node >= 0 && entry.second.node == join.node;
@@ -120,24 +120,24 @@ void Coordinator::lost(Peer peer, const std::string& why, Clock::time_point now)
 }
 
 void Coordinator::tick(Clock::time_point now) {
-  if (phase_ != Phase::kMeeting || now < meeting_ends_) return;
-  const auto limit = started_ ? options_.rejoin_timeout : options_.meeting_timeout;
-  Failure failure = started_ ? failure_ : Failure{.kind = Failure::Kind::kMeeting};
+  if (phase_ != Phase::kRendezvous || now < rendezvous_ends_) return;
+  const auto limit = started_ ? options_.rejoin_timeout : options_.rendezvous_timeout;
+  Failure failure = started_ ? failure_ : Failure{.kind = Failure::Kind::kRendezvous};
   failure.message = concat(failure.message, failure.message.empty() ? "" : "; ", members_.size(),
-                           " of ", options_.nnodes, " nodes came within ", seconds(limit),
+                           " of ", options_.nnodes, " nodes joined within ", seconds(limit),
                            "; missing: ", missing_nodes());
   end(failure);
 }
 
 std::optional<Clock::time_point> Coordinator::deadline() const {
-  return phase_ == Phase::kMeeting ? std::optional(meeting_ends_) : std::nullopt;
+  return phase_ == Phase::kRendezvous ? std::optional(rendezvous_ends_) : std::nullopt;
 }
 
 bool Coordinator::is_healthy() const {
   return phase_ == Phase::kRunning && all(&Member::healthy);
 }
 
-// Who gave no number gets what is free, in the order of arrival.
+// Nodes without a given number get the free ones, in the order of arrival.
 void Coordinator::number_nodes() {
   std::set<int64_t> taken;
   for (const auto& [peer, member] : members_) taken.insert(member.node);
@@ -151,7 +151,7 @@ void Coordinator::number_nodes() {
 
 void Coordinator::start_round() {
   number_nodes();
-  const MasterPlace master = master_();
+  const MasterAddress master = master_();
   phase_ = Phase::kRunning;
   started_ = true;
   for (auto& [peer, member] : members_) {
@@ -175,12 +175,12 @@ void Coordinator::fail(bool healthy, const Failure& failure) {
   send_all(StopMessage{round_, failure_, verdict_});
 }
 
-// Whatever was going on, it ends now.
+// Ends the current round, in whatever phase it is.
 void Coordinator::interrupt(const Failure& failure) {
   if (phase_ == Phase::kOver) return;
   failure_ = failure;
   verdict_ = {.restart = 0, .max_restarts = options_.max_restarts};
-  if (phase_ == Phase::kMeeting) return end(failure_);
+  if (phase_ == Phase::kRendezvous) return end(failure_);
   if (phase_ == Phase::kRunning) send_all(StopMessage{round_, failure_, verdict_});
   phase_ = Phase::kStopping;
 }
@@ -189,8 +189,8 @@ void Coordinator::go_on_when_stopped(Clock::time_point now) {
   if (phase_ != Phase::kStopping || !all(&Member::stopped)) return;
   if (verdict_.restart == 0) return end(failure_);
   ++round_;
-  phase_ = Phase::kMeeting;
-  meeting_ends_ = now + options_.rejoin_timeout;
+  phase_ = Phase::kRendezvous;
+  rendezvous_ends_ = now + options_.rejoin_timeout;
   if (is_full()) start_round();
 }
 

@@ -11,41 +11,41 @@
 
 namespace tessera TSR_API {
 
-/// Where the ranks of a new round meet, and what they must know to be let in.
-struct MasterPlace {
+/// Address, port and secret of the store where the ranks of a new round connect.
+struct MasterAddress {
   std::string address;
   int64_t port = 0;
   std::string secret = "";
 };
 
-/// Node 0's decisions about the whole job: who is in it, when a round starts, which failure was the
-/// first, whether there is a restart, and how all end. It neither sends nor waits by itself, so
-/// that every order of events can be tried. Node 0's own ranks are a peer like the others.
+/// Node 0's decisions about the whole job: who is a member, when a round starts, which failure was
+/// first, whether to restart, and how all nodes end. It neither sends nor waits itself, so that
+/// tests can try every order of events. Node 0's own ranks are a peer like the others.
 class Coordinator {
  public:
   using Peer = int64_t;  // In the order of arrival; 0 is this launcher.
-  /// Takes the message along; it must not call back.
+  /// Sends the message; must not call back.
   using Send = std::function<void(Peer, const Message&)>;
-  using Master = std::function<MasterPlace()>;
+  using Master = std::function<MasterAddress()>;
 
   Coordinator(const LaunchOptions& options, Send send, Master master, Clock::time_point now);
 
-  /// A message that this peer sent. One that it must not send raises CommError: drop the peer.
+  /// A message from this peer. CommError if the peer must not send it: drop the peer.
   void receive(Peer peer, const Message& message, Clock::time_point now);
-  /// The peer's connection is gone, for this reason.
+  /// The peer's connection has ended, for this reason.
   void lost(Peer peer, const std::string& why, Clock::time_point now);
-  /// Looks at the time; due at deadline().
+  /// Checks time-outs; due at deadline().
   void tick(Clock::time_point now);
   std::optional<Clock::time_point> deadline() const;
 
   bool is_member(Peer peer) const { return members_.contains(peer); }
-  /// All were told how the job ended.
+  /// All peers have been sent how the job ended.
   bool is_over() const { return phase_ == Phase::kOver; }
-  /// Nobody needs the reservation of the master's port any more.
+  /// The master's port need not be reserved any more.
   bool is_healthy() const;
 
  private:
-  enum class Phase { kMeeting, kRunning, kStopping, kOver };
+  enum class Phase { kRendezvous, kRunning, kStopping, kOver };
   struct Member {
     JoinMessage join;
     int64_t node = -1;
@@ -70,12 +70,12 @@ class Coordinator {
   LaunchOptions options_;
   Send send_;
   Master master_;
-  Phase phase_ = Phase::kMeeting;
-  Clock::time_point meeting_ends_;
+  Phase phase_ = Phase::kRendezvous;
+  Clock::time_point rendezvous_ends_;
   std::map<Peer, Member> members_;
-  int64_t round_ = 0;     // The present one, or the next while they meet.
-  bool started_ = false;  // A round was started: who comes now comes back.
-  Failure failure_;       // What ended the present round.
+  int64_t round_ = 0;     // The current one; during a rendezvous, the next one.
+  bool started_ = false;  // A round was started: nodes that join now rejoin.
+  Failure failure_;       // What ended the current round.
   Verdict verdict_;
 };
 

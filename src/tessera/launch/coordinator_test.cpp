@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// A coordinator of two nodes of two ranks, and what it sent last to whom.
+// A coordinator of two nodes of two ranks, and the last message to each peer.
 struct Job {
   explicit Job(int64_t max_restarts = 0)
       : options{.command = {"true"}, .nproc = 2, .nnodes = 2, .max_restarts = max_restarts} {}
@@ -41,7 +41,7 @@ struct Job {
   Clock::time_point now = Clock::now();
   Coordinator coordinator{
       options, [this](Coordinator::Peer peer, const Message& message) { sent[peer] = message; },
-      [this] { return MasterPlace{"master", 1000 + ports++, "s"}; }, now};
+      [this] { return MasterAddress{"master", 1000 + ports++, "s"}; }, now};
 };
 
 const Failure kFailure{.host = "h", .rank = GlobalRank{3}, .exit_code = 9};
@@ -147,13 +147,13 @@ TEST(Coordinator, ALostNodeThatWasNotHealthyEndsTheJob) {
   EXPECT_EQ(job.last<EndMessage>(0).failure->code(), 1);
 }
 
-TEST(Coordinator, MeetingsHaveAnEnd) {
+TEST(Coordinator, RendezvousTimesOut) {
   Job job(1);
   job.say(0, job.join(0));
   job.coordinator.tick(job.now + seconds(299));
   EXPECT_FALSE(job.coordinator.is_over());
   job.coordinator.tick(job.now + seconds(300));
-  EXPECT_EQ(job.last<EndMessage>(0).failure->kind, Failure::Kind::kMeeting);
+  EXPECT_EQ(job.last<EndMessage>(0).failure->kind, Failure::Kind::kRendezvous);
   Job again(1);
   again.meet();
   again.all_healthy(0);
@@ -163,15 +163,15 @@ TEST(Coordinator, MeetingsHaveAnEnd) {
   EXPECT_FALSE(again.coordinator.is_over());
   again.coordinator.tick(again.now + seconds(30));
   EXPECT_EQ(again.last<EndMessage>(0).failure->message,
-            "gone; 1 of 2 nodes came within 30 s; missing: node 1");
+            "gone; 1 of 2 nodes joined within 30 s; missing: node 1");
 }
 
 TEST(Coordinator, AnInterruptEndsWhateverGoesOn) {
   const Failure signal{.kind = Failure::Kind::kInterrupted, .signal = SIGINT};
-  Job meeting;
-  meeting.say(0, meeting.join(0));
-  meeting.say(0, FailedMessage{0, signal});
-  EXPECT_EQ(meeting.last<EndMessage>(0).failure->code(), 130);
+  Job rendezvous;
+  rendezvous.say(0, rendezvous.join(0));
+  rendezvous.say(0, FailedMessage{0, signal});
+  EXPECT_EQ(rendezvous.last<EndMessage>(0).failure->code(), 130);
   Job stopping(3);
   stopping.meet();
   stopping.all_healthy(0);
@@ -182,7 +182,7 @@ TEST(Coordinator, AnInterruptEndsWhateverGoesOn) {
   EXPECT_EQ(stopping.last<EndMessage>(1).failure->code(), 130);
 }
 
-TEST(Coordinator, WrongSizesEndAMeetingButNotAJob) {
+TEST(Coordinator, WrongSizesEndARendezvousButNotAJob) {
   Job job(1);
   job.say(0, job.join(0));
   JoinMessage wrong = job.join();
@@ -203,7 +203,7 @@ TEST(Coordinator, NumbersAreGivenInTheOrderOfArrivalAroundThoseThatWereChosen) {
   std::map<Coordinator::Peer, Message> sent;
   Coordinator four(
       job.options, [&](Coordinator::Peer peer, const Message& message) { sent[peer] = message; },
-      [] { return MasterPlace{"m", 1}; }, job.now);
+      [] { return MasterAddress{"m", 1}; }, job.now);
   const auto come = [&](Coordinator::Peer peer, int64_t node) {
     JoinMessage join = job.join(node);
     join.nnodes = 4;

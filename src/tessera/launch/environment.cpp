@@ -23,7 +23,7 @@ Variables own_variables() {
   return variables;
 }
 
-// The ranks of one node would otherwise each start as many threads as there are cores.
+// Otherwise each rank of a node would start as many threads as there are cores.
 void limit_threads(Variables& variables, int64_t nproc) {
   if (nproc > 1) variables.try_emplace("OMP_NUM_THREADS", "1");
 }
@@ -49,7 +49,7 @@ std::vector<std::string> rank_environment(const LaunchOptions& options, const St
                                           int64_t local_rank, const std::string& folder) {
   Variables variables = own_variables();
   variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // Rank 0 holds the store.
-  variables.erase("TESSERA_HEALTH_FD");             // Of a launcher above this one.
+  variables.erase("TESSERA_HEALTH_FD");             // From an outer launcher.
   set_places(variables, options, start, local_rank);
   variables["MASTER_ADDR"] = start.master_addr;
   variables["MASTER_PORT"] = std::to_string(start.master_port);

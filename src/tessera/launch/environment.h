@@ -9,13 +9,13 @@
 
 namespace tessera TSR_API {
 
-/// The variables of one rank, as torchrun sets them: NAME=value. Based on this process's own.
+/// The environment of one rank, as torchrun sets it: NAME=value, based on this process's own.
 /// `folder` is that of the attempt, for error files and traces.
 std::vector<std::string> rank_environment(const LaunchOptions& options, const StartMessage& start,
                                           int64_t local_rank, const std::string& folder);
 
 GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start, int64_t local_rank);
-/// What TORCHELASTIC_ERROR_FILE names.
+/// The value of TORCHELASTIC_ERROR_FILE.
 std::string error_file_of(const std::string& folder, GlobalRank rank);
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ void EventLoop::wait(Clock::time_point deadline) {
     if (polled[i].revents == 0) continue;
     const auto found = watches_.find(polled[i].fd);
     if (found == watches_.end() || found->second.number != numbers[i]) continue;
-    const Handler handler = found->second.handler;  // It may take its own watch away.
+    const Handler handler = found->second.handler;  // It may remove its own watch.
     handler();
   }
 }

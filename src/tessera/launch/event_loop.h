@@ -13,15 +13,15 @@ namespace tessera TSR_API {
 
 using Clock = std::chrono::steady_clock;
 
-/// Waits for many descriptors at once and calls who asked. One thread.
+/// Waits for many descriptors at once and calls their handlers. Single-threaded.
 class EventLoop {
  public:
   using Handler = std::function<void()>;
 
-  /// Calls the handler whenever one of `events` (POLLIN, POLLOUT) or an end is there; a second call
-  /// for the same descriptor replaces the first.
+  /// Calls the handler on `events` (POLLIN, POLLOUT) and on a hang-up; a second call for the same
+  /// descriptor replaces the first.
   void watch(int descriptor, int events, Handler handler);
-  /// Before the descriptor is closed. A handler may take away itself and others.
+  /// Call it before closing the descriptor. A handler may remove itself and others.
   void unwatch(int descriptor);
   /// Waits until something happens or the deadline passes, and calls the handlers once.
   void wait(Clock::time_point deadline);
@@ -29,7 +29,7 @@ class EventLoop {
  private:
   struct Watch {
     int events = 0;
-    uint64_t number = 0;  // A descriptor that was closed and given again is another watch.
+    uint64_t number = 0;  // Tells a reused descriptor from the closed one.
     Handler handler;
   };
   std::map<int, Watch> watches_;

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::streamsize kLargestFile = 1 << 20;
 constexpr size_t kLongestMessage = 2000;
 
-// Numbers come as numbers or as texts.
+// Accepts a number or a string.
 int64_t number_of(const json& object, const char* key) {
   if (!object.is_object() || !object.contains(key)) return 0;
   const json& value = object[key];

@@ -71,7 +71,7 @@ int status_of(const Failure& failure) {
                              : static_cast<int>(failure.exit_code) << 8;
 }
 
-// The first sentence: who, where, how.
+// The first sentence: which rank or node, where, and how it ended.
 std::string cause(const FailureBlock& block) {
   const Failure& failure = block.failure;
   switch (failure.kind) {
@@ -84,24 +84,23 @@ std::string cause(const FailureBlock& block) {
     case Failure::Kind::kInterrupted:
       return concat(signal_name(failure.signal), " at the launcher of node ", failure.node,
                     " on host ", visible(failure.host));
-    case Failure::Kind::kMeeting:
-      return "the nodes did not come together";
+    case Failure::Kind::kRendezvous:
+      return "the rendezvous of the nodes failed";
   }
   return "";
 }
 
 std::string next_step(const Verdict& verdict, Failure::Kind kind) {
   if (verdict.restart > 0) {
-    return concat("All ranks start again: restart ", verdict.restart, " of ", verdict.max_restarts,
+    return concat("Restarting all ranks: restart ", verdict.restart, " of ", verdict.max_restarts,
                   ".");
   }
-  if (kind == Failure::Kind::kInterrupted || kind == Failure::Kind::kMeeting) return "";
+  if (kind == Failure::Kind::kInterrupted || kind == Failure::Kind::kRendezvous) return "";
   if (verdict.max_restarts == 0) return "";
   if (!verdict.healthy) {
-    return "No restart: it failed before all ranks had met, and would fail again.";
+    return "No restart: the job failed before all ranks had connected.";
   }
-  return concat("No restart is left: ", verdict.max_restarts, " of ", verdict.max_restarts,
-                " used.");
+  return concat("No restarts left: ", verdict.max_restarts, " of ", verdict.max_restarts, " used.");
 }
 
 std::string end_text(const RankEnd& end, double grace_seconds) {
@@ -114,7 +113,7 @@ std::string end_text(const RankEnd& end, double grace_seconds) {
   return concat("killed with SIGKILL, ", grace_seconds, " s after SIGTERM");
 }
 
-// Ranks that ended alike share a line.
+// Ranks that ended in the same way share a line.
 std::vector<std::pair<std::string, RankGroup>> alike(const FailureBlock& block) {
   std::vector<std::pair<std::string, RankGroup>> groups;
   for (const RankEnd& end : block.others) {
@@ -146,7 +145,7 @@ std::string rule(std::string_view title, size_t width) {
   return concat(start, repeat("─", width - used));
 }
 
-// A line of the log in lines of at most `width` characters; what fits stays as it is.
+// A line of the log, wrapped to `width` characters.
 std::vector<std::string> fitted(std::string_view line, size_t width) {
   if (length_of(line) <= width) return {std::string(line)};
   std::vector<std::string> lines;
@@ -159,9 +158,9 @@ std::vector<std::string> fitted(std::string_view line, size_t width) {
   return lines;
 }
 
-// The log without the lines that only repeat the message, be it after words such as "what():";
-// long lines of a log are cut.
-std::vector<std::string> news_of(const Failure& failure) {
+// The log without lines that only repeat the message, possibly after words such as "what():"; cuts
+// long lines of a log.
+std::vector<std::string> new_lines_of(const Failure& failure) {
   constexpr size_t kEnough = 60;
   std::vector<std::string> lines = failure.tail;
   if (failure.message.empty()) return lines;
@@ -200,7 +199,7 @@ std::string FailureBlock::to_string(int64_t wanted, ColorMode color) const {
   if (!failure.message.empty()) {
     text += concat("\n", indented(wrap(visible_lines(failure.message), width - 4), "    "));
   }
-  if (const auto tail = news_of(failure); !tail.empty()) {
+  if (const auto tail = new_lines_of(failure); !tail.empty()) {
     text += concat("\n  the last lines of its ", failure.tail_name, "\n",
                    tail_text(tail, width, color));
   }

@@ -13,20 +13,20 @@ namespace tessera TSR_API {
 struct Verdict {
   int64_t restart = 0;  // The number of the restart that follows; 0: none follows.
   int64_t max_restarts = 0;
-  bool healthy = true;  // Whether all ranks had met before.
+  bool healthy = true;  // Whether all ranks had connected before.
 
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-/// One piece of text about a failure: what came first, what became of the others on this node, and
-/// what happens next.
+/// The report of a failure: the first failure, how the other ranks of this node ended, and what
+/// happens next.
 struct FailureBlock {
   Failure failure = {};
   Verdict verdict = {};
-  std::vector<RankEnd> others = {};  // Of this node.
+  std::vector<RankEnd> others = {};  // On this node.
   int64_t nnodes = 1;
-  int64_t node = 0;       // This one.
-  std::string logs = "";  // The folder of this attempt's logs; "" where there is none.
+  int64_t node = 0;       // This node.
+  std::string logs = "";  // The folder of this attempt's logs, or "".
   double grace_seconds = 5;
 
   std::string to_string(int64_t width, ColorMode color) const;

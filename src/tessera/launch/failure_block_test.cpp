@@ -50,7 +50,7 @@ TEST(FailureBlock, SaysAllInOnePiece) {
                    "    rank 3     killed with SIGKILL, 5 s after SIGTERM\n"
                    "    rank 4     ended with exit code 1\n"
                    "\n"
-                   "  No restart: it failed before all ranks had met, and would fail again.\n",
+                   "  No restart: the job failed before all ranks had connected.\n",
                    rule(80)));
 }
 
@@ -76,7 +76,7 @@ TEST(FailureBlock, FitsTheWidth) {
   }
 }
 
-// What ranks and other hosts call themselves and write must not steer the terminal.
+// Names and output of ranks and other hosts must not send control characters to the terminal.
 TEST(FailureBlock, EscapesWhatCannotBeSeen) {
   FailureBlock block = sample();
   block.failure.host = "gpu\x1b[31m";
@@ -97,10 +97,10 @@ TEST(FailureBlock, EscapesWhatCannotBeSeen) {
 TEST(FailureBlock, SaysWhatComesNext) {
   FailureBlock block = sample();
   block.verdict = {.restart = 2, .max_restarts = 3};
-  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("All ranks start again: restart 2 of 3."),
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("Restarting all ranks: restart 2 of 3."),
             std::string::npos);
   block.verdict = {.max_restarts = 3};
-  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("No restart is left: 3 of 3 used."),
+  EXPECT_NE(block.to_string(80, ColorMode::kNone).find("No restarts left: 3 of 3 used."),
             std::string::npos);
   block.verdict = {};
   EXPECT_EQ(block.to_string(80, ColorMode::kNone).find("restart"), std::string::npos);

@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kPipe = 3;
 
-// One record, small enough to arrive whole: the group to add, or its negative to forget.
+// A record small enough to be written atomically: the group to add, or its negative to remove.
 void write_record(int descriptor, int32_t record) {
   static_cast<void>(!write(descriptor, &record, sizeof(record)));
 }
 
-// Nothing of the launcher is kept: who reads its output must see the end, and its folder may go.
-void let_go_of_everything_but(int pipe) {
+// Keeps nothing of the launcher: readers of its output must see the end, and its folder may go.
+void close_all_but(int pipe) {
   setsid();
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
@@ -34,7 +34,7 @@ void let_go_of_everything_but(int pipe) {
 }
 
 [[noreturn]] void watch_over(int pipe) {
-  let_go_of_everything_but(pipe);
+  close_all_but(pipe);
   std::set<int32_t> groups;
   for (int32_t record = 0; read(kPipe, &record, sizeof(record)) == sizeof(record);) {
     if (record > 0) groups.insert(record);
@@ -48,9 +48,9 @@ void let_go_of_everything_but(int pipe) {
 
 Guard::Guard() {
   Pipe pipe = make_pipe();
-  fcntl(pipe.reader.get(), F_SETFL, 0);  // The guard does nothing but wait.
+  fcntl(pipe.reader.get(), F_SETFL, 0);  // Blocking: the guard only waits.
   pid_ = fork();
-  if (pid_ < 0) throw_system_error("no process for the guard of the ranks");
+  if (pid_ < 0) throw_system_error("cannot start the guard process of the ranks");
   if (pid_ == 0) {
     pipe.writer.reset();
     watch_over(pipe.reader.get());

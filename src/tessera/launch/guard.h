@@ -7,21 +7,21 @@
 
 namespace tessera TSR_API {
 
-/// A small process that outlives the launcher: it kills every process group that was put under its
-/// care when the launcher is gone, however that came about, and ends. It knows by a pipe whose
-/// writers are the launcher alone and, until they become their program, the ranks.
+/// A small process that outlives the launcher: when the launcher is gone, for whatever reason, it
+/// kills every added process group and ends. It detects that by a pipe whose only writers are the
+/// launcher and, until they exec, the ranks.
 class Guard {
  public:
   Guard();
-  /// All groups are gone by now, or will be killed.
+  /// All groups are gone by now, or the guard kills them.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// For a forked child, before it becomes its program: puts its group under care.
+  /// For a forked child before exec: adds its own group.
   static void add_own_group(int descriptor);
   int descriptor() const { return writer_.get(); }
-  /// The group is gone; its number may be given to others.
+  /// The group is gone; its number may be reused.
   void remove(pid_t group);
 
  private:

@@ -17,10 +17,10 @@
 namespace tessera {
 namespace {
 
-constexpr int kNotExecutable = 126;  // As shells have it.
+constexpr int kNotExecutable = 126;  // As in shells.
 constexpr int kNotFound = 127;
 
-// Signals to the launcher, as a descriptor. Those that nohup or a shell had ignored stay so.
+// Signals to the launcher, as a descriptor. Signals that nohup or a shell ignores stay ignored.
 class Signals {
  public:
   Signals() {
@@ -32,17 +32,17 @@ class Signals {
       sigaction(number, nullptr, &action);
       if (number == SIGCHLD || action.sa_handler != SIG_IGN) sigaddset(&wanted, number);
     }
-    signal(SIGCHLD, SIG_DFL);  // Ignored, it would take away how ranks end.
+    signal(SIGCHLD, SIG_DFL);  // If ignored, waitpid would not tell how ranks end.
     sigprocmask(SIG_BLOCK, &wanted, &before_);
-    descriptor_ =
-        checked(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK), "no descriptor for signals");
+    descriptor_ = checked(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK),
+                          "cannot create a descriptor for signals");
   }
   ~Signals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
   int descriptor() const { return descriptor_.get(); }
-  /// Those that came, but for SIGCHLD.
+  /// The signals received, except SIGCHLD.
   std::vector<int> take() const {
     std::vector<int> numbers;
     signalfd_siginfo info{};
@@ -65,7 +65,7 @@ class Launcher {
         link_(make_link(options, loop_)),
         node_(options, program, loop_, guard_, screen_,
               [this](const Message& message) { link_->send(message, Clock::now()); }) {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // Orphans of ranks come here and are seen.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // Orphans of ranks become our children.
     loop_.watch(signals_.descriptor(), POLLIN, [this] { on_signal(); });
   }
 
@@ -80,7 +80,7 @@ class Launcher {
     }
   }
 
-  /// After the last rank: whoever reads the output is waited for.
+  /// After the last rank: waits for readers of the output.
   void flush() {
     const auto patience = node_.is_interrupted() ? std::chrono::seconds{1} : std::chrono::hours{24};
     screen_.out().flush(Clock::now() + patience);
@@ -90,11 +90,11 @@ class Launcher {
  private:
   void step() {
     const auto now = Clock::now();
-    node_.step(now);  // What happened here is told before what others tell is looked at.
+    node_.step(now);  // Reports local events before handling messages.
     link_->step(now);
     for (const Message& message : link_->take()) node_.handle(message, now);
     node_.step(now);
-    // Nobody reads the ranks' output: they end as programs do whose reader is gone.
+    // Nobody reads the ranks' output: they end like programs whose reader is gone.
     if (screen_.out().is_broken() && !node_.is_interrupted()) node_.interrupt(SIGPIPE, now);
   }
 
@@ -114,7 +114,7 @@ class Launcher {
   }
 
   const LaunchOptions& options_;
-  Signals signals_;  // First: what is blocked cannot end the guard before it ignores it.
+  Signals signals_;  // First, so that the guard starts with signals blocked.
   Guard guard_;
   EventLoop loop_;
   Screen screen_;
@@ -125,7 +125,8 @@ class Launcher {
 int explain_missing(const std::string& program, int error) {
   const bool found = error != ENOENT;
   std::cerr << "tessera run: cannot start '" << visible(program)
-            << "': " << (found ? "it is no executable file" : "there is no such program") << "\n";
+            << "': " << (found ? "it is not an executable file" : "there is no such program")
+            << "\n";
   return found ? kNotExecutable : kNotFound;
 }
 

@@ -5,12 +5,12 @@
 
 namespace tessera TSR_API {
 
-/// Starts the ranks of this node, watches them, restarts them and stops them, together with the
-/// launchers of the other nodes. Returns what the program should end with: 0, the exit code of the
-/// rank that failed first, 128 + a signal, 126 or 127 where the program cannot be started, 2 where
-/// the nodes' options differ, 1 where a node is lost. ConfigError for bad options.
+/// Starts the ranks of this node, watches, restarts and stops them, together with the launchers of
+/// the other nodes. Returns the exit code for the program: 0, the exit code of the rank that failed
+/// first, 128 + a signal, 126 or 127 if the program cannot be started, 2 if the nodes' options
+/// differ, 1 if a node is lost. ConfigError for bad options.
 ///
-/// It takes over the process: signals, children, stdout and stderr. One thread only.
+/// Takes over the process: signals, children, stdout and stderr. Single-threaded.
 int launch(const LaunchOptions& options);
 
 }  // namespace tessera

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kFarewell{2};  // For the others to hear how it ended.
+constexpr std::chrono::seconds kFarewell{2};  // For the others to receive how the job ended.
 
 JoinMessage join_of(const LaunchOptions& options, int64_t node) {
   return {.id = options.id,
@@ -36,23 +36,23 @@ std::unique_ptr<NodeLink> make_link(const LaunchOptions& options, EventLoop& loo
   std::optional<Descriptor> listener = listen_at(options.rendezvous);
   const int error = errno;
   if (listener) return std::make_unique<CoordinatorLink>(options, loop, std::move(*listener));
-  // Whose address it is not, or who comes second on the same host, is a member.
+  // If the address is another host's, or already in use on this host, this node is a member.
   const bool member = error == EADDRNOTAVAIL || error == EADDRINUSE;
   TSR_CHECK(member && !options.node_rank, "node 0 cannot listen at --rdzv-endpoint ",
             text_of(options.rendezvous), " (", std::strerror(error),
-            "); name an address of node 0's host and a free port");
+            "); give an address of node 0's host and a free port");
   return std::make_unique<MemberLink>(options, loop);
 }
 
 MemberLink::MemberLink(const LaunchOptions& options, EventLoop& loop)
     : options_(options),
       loop_(loop),
-      meeting_ends_(Clock::now() + options.meeting_timeout),
+      rendezvous_ends_(Clock::now() + options.rendezvous_timeout),
       next_try_(Clock::now()) {}
 
 void MemberLink::send(const Message& message, Clock::time_point) {
   if (welcome_ && connection_) return connection_->send(message);
-  // Before it is let in, a node's end is its own affair.
+  // Before it is admitted, a node fails on its own.
   if (const auto* failed = std::get_if<FailedMessage>(&message)) give_up(failed->failure);
 }
 
@@ -93,7 +93,7 @@ void MemberLink::hear(const Message& message, Clock::time_point now) {
     welcome_ = true;
   } else if (const auto* refusal = std::get_if<RefuseMessage>(&message)) {
     if (refusal->later) return try_again(refusal->reason, now);
-    give_up({.kind = Failure::Kind::kMeeting,
+    give_up({.kind = Failure::Kind::kRendezvous,
              .exit_code = 2,
              .message = concat("node 0 at ", text_of(options_.rendezvous),
                                " refused this launcher: ", refusal->reason)});
@@ -108,11 +108,11 @@ void MemberLink::try_again(const std::string& why, Clock::time_point now) {
   connection_.reset();
   next_try_ = now + kPause;
   last_reason_ = why;
-  if (now < meeting_ends_) return;
-  give_up({.kind = Failure::Kind::kMeeting,
+  if (now < rendezvous_ends_) return;
+  give_up({.kind = Failure::Kind::kRendezvous,
            .message = concat("node 0 at ", text_of(options_.rendezvous),
-                             " did not let this launcher in within ",
-                             static_cast<double>(options_.meeting_timeout.count()) / 1000,
+                             " did not admit this launcher within ",
+                             static_cast<double>(options_.rendezvous_timeout.count()) / 1000,
                              " s: ", last_reason_)});
 }
 
@@ -148,7 +148,7 @@ void CoordinatorLink::send(const Message& message, Clock::time_point now) {
   if (coordinator_.is_healthy()) reservation_.reset();
 }
 
-// Strangers may connect as well; those who do not join are few and do not stay.
+// Anyone may connect; connections that do not join are few and short-lived.
 void CoordinatorLink::accept() {
   constexpr size_t kMostStrangers = 64;
   Descriptor socket = accept_from(listener_);
@@ -179,7 +179,7 @@ void CoordinatorLink::hear(Coordinator::Peer peer, Connection& connection, Clock
   }
 }
 
-// A stranger goes when it was answered, or after a while.
+// Closes a connection that has not joined once it is answered, or after a while.
 bool CoordinatorLink::is_to_go(Coordinator::Peer peer, const Connection& connection,
                                Clock::time_point now) const {
   constexpr std::chrono::seconds kLongestStranger{5};
@@ -209,7 +209,7 @@ void CoordinatorLink::finish() {
   }
 }
 
-MasterPlace CoordinatorLink::new_master() {
+MasterAddress CoordinatorLink::new_master() {
   const bool alone = options_.nnodes == 1;
   std::string address = options_.master_addr;
   const std::string own = alone ? "127.0.0.1" : options_.rendezvous.host;

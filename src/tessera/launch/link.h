@@ -14,7 +14,7 @@
 
 namespace tessera TSR_API {
 
-/// How the ranks of a node hear about the whole job.
+/// A node's connection to the coordinator.
 class NodeLink {
  public:
   NodeLink() = default;
@@ -22,14 +22,14 @@ class NodeLink {
   NodeLink(const NodeLink&) = delete;
   NodeLink& operator=(const NodeLink&) = delete;
 
-  /// What this node tells the coordinator.
+  /// Sends a message to the coordinator.
   virtual void send(const Message& message, Clock::time_point now) = 0;
-  /// Looks at what has come and at the time; due at deadline().
+  /// Handles received messages and time-outs; due at deadline().
   virtual void step(Clock::time_point now) = 0;
   virtual Clock::time_point deadline() const = 0;
-  /// The job is over: lets the others hear it, for a short time.
+  /// The job is over: waits a short time so that the others receive it.
   virtual void finish() = 0;
-  /// What the coordinator tells this node: start, stop and end.
+  /// The coordinator's messages to this node: start, stop and end.
   std::vector<Message> take();
 
  protected:
@@ -40,10 +40,10 @@ class NodeLink {
   std::vector<Message> inbox_;
 };
 
-/// For node 0, and for a job of one node: decides itself, and listens for the others.
+/// For node 0 and for jobs of one node: runs the coordinator and listens for the other nodes.
 class CoordinatorLink : public NodeLink {
  public:
-  /// The listener is closed where there are no others.
+  /// `listener` is closed if there are no other nodes.
   CoordinatorLink(const LaunchOptions& options, EventLoop& loop, Descriptor listener);
   ~CoordinatorLink() override;
   void send(const Message& message, Clock::time_point now) override;
@@ -55,7 +55,7 @@ class CoordinatorLink : public NodeLink {
   void accept();
   void hear(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
   bool is_to_go(Coordinator::Peer peer, const Connection& connection, Clock::time_point now) const;
-  MasterPlace new_master();
+  MasterAddress new_master();
 
   const LaunchOptions& options_;
   EventLoop& loop_;
@@ -64,11 +64,11 @@ class CoordinatorLink : public NodeLink {
   Coordinator::Peer next_peer_ = 1;
   std::optional<PortReservation> reservation_;
   const std::string secret_ = random_name();
-  int64_t last_port_ = 0;  // A restart has another one: connections of the last may linger.
+  int64_t last_port_ = 0;  // A restart uses another one: old connections may linger.
   Coordinator coordinator_;
 };
 
-/// For the other nodes: asks node 0 to be let in, and hears from it.
+/// For the other nodes: joins at node 0 and receives its messages.
 class MemberLink : public NodeLink {
  public:
   MemberLink(const LaunchOptions& options, EventLoop& loop);
@@ -88,11 +88,11 @@ class MemberLink : public NodeLink {
   bool welcome_ = false;
   bool over_ = false;
   std::string last_reason_ = "no answer";
-  Clock::time_point meeting_ends_;
+  Clock::time_point rendezvous_ends_;
   Clock::time_point next_try_;
 };
 
-/// The coordinator's where this host has the endpoint's address and nobody listens there yet.
+/// A CoordinatorLink if this host has the endpoint's address and nobody listens there yet.
 std::unique_ptr<NodeLink> make_link(const LaunchOptions& options, EventLoop& loop);
 
 }  // namespace tessera

@@ -10,11 +10,11 @@
 namespace tessera {
 namespace {
 
-// Failures so near to each other may be seen in another order than they happened in.
+// Failures this close together may be seen in another order than they happened.
 constexpr std::chrono::milliseconds kSettle{100};
 constexpr std::chrono::seconds kHealthyAfter{5};
-constexpr std::chrono::seconds kDeathTime{5};  // For the kernel to take away what was killed.
-constexpr std::chrono::seconds kDrainTime{1};  // A daemon may hold a stream for ever.
+constexpr std::chrono::seconds kDeathTime{5};  // For the kernel to remove killed processes.
+constexpr std::chrono::seconds kDrainTime{1};  // A daemon may hold a stream forever.
 
 using RankList = std::vector<std::unique_ptr<RankProcess>>;
 
@@ -64,7 +64,7 @@ void LocalJob::step(Clock::time_point now) {
 
 void LocalJob::look_at_health(Clock::time_point now) {
   if (healthy_ || stopping_) return;
-  // Where one rank tells, the program knows how to, and all will.
+  // If one rank reports its health, the program can, and all ranks will.
   const bool silent = !any(ranks_, &RankProcess::has_told_health);
   healthy_ = std::ranges::all_of(ranks_, is_well) ||
              (silent && now >= started_ + kHealthyAfter && !any(ranks_, &RankProcess::has_failed));
@@ -92,20 +92,20 @@ RankProcess& LocalJob::first_to_fail() {
   return **std::ranges::min_element(ranks_, earlier);
 }
 
-// Sends what is due, and says whether no process is left.
+// Sends signals that are due, and returns whether no process is left.
 bool LocalJob::look_at_processes(Clock::time_point now) {
   if (all(ranks_, &RankProcess::is_group_gone)) return true;
-  if (all(ranks_, &RankProcess::has_ended)) stop(SIGTERM, now);  // They left some behind.
+  if (all(ranks_, &RankProcess::has_ended)) stop(SIGTERM, now);  // Children of ranks are left.
   if (!stopping_) return false;
   if (now >= kill_at_) kill_now(now);
   const auto due = killed_ ? kill_at_ + kDeathTime : kill_at_;
   wake_at(due);
-  return killed_ && now >= due;  // In the kernel, out of reach.
+  return killed_ && now >= due;  // Stuck in the kernel.
 }
 
 void LocalJob::look_at_end(Clock::time_point now) {
   if (!look_at_processes(now)) return;
-  // A reader of the screen that is slow is waited for, unless all have to end.
+  // Waits for a slow reader of the screen, unless all ranks have to end.
   const bool patient = !stopping_ || now < kill_at_ + kDrainTime;
   const bool wait = patient && any(ranks_, &RankProcess::is_paused);
   const Clock::time_point since = wait ? now : gone_at_.value_or(now);

@@ -11,34 +11,35 @@
 
 namespace tessera TSR_API {
 
-/// One attempt of this node's ranks, from their start until nothing of them is left.
+/// One attempt of this node's ranks, from their start until no process of them is left.
 class LocalJob {
  public:
   LocalJob(const LaunchOptions& options, const StartMessage& start, const std::string& program,
            const std::string& folder, EventLoop& loop, Guard& guard, Screen& screen);
-  /// Kills what is left.
+  /// Kills remaining processes.
   ~LocalJob();
   LocalJob(const LocalJob&) = delete;
   LocalJob& operator=(const LocalJob&) = delete;
 
-  /// Takes note of what has happened; due at deadline().
+  /// Handles events; due at deadline().
   void step(Clock::time_point now);
   Clock::time_point deadline() const { return deadline_; }
-  /// Asks all ranks to end by this signal, and kills them after the grace. Once is enough.
+  /// Sends all ranks this signal, and kills them after the grace period. Idempotent.
   void stop(int signal, Clock::time_point now) { stop(signal, now, options_.grace); }
   void stop(int signal, Clock::time_point now, std::chrono::milliseconds grace);
-  /// Sends a signal to the processes of the ranks that handle it; gives the ranks without one.
+  /// Sends a signal to the processes of the ranks that handle it; returns the ranks without one.
   RankGroup pass_on(int signal);
   /// Kills all ranks now.
   void kill_now(Clock::time_point now);
 
-  /// All ranks told that they have met; ranks that never tell count as healthy after 5 s.
+  /// All ranks reported that they are connected; without a report, they count as healthy after
+  /// 5 s.
   bool is_healthy() const { return healthy_; }
-  /// The first failure by time, where a rank failed before all were stopped.
+  /// The first failure by time, if a rank failed before all were stopped.
   const std::optional<Failure>& failure() const { return failure_; }
-  /// No process of the ranks is left, and all that they wrote was read.
+  /// No process of the ranks is left, and all their output was read.
   bool is_over() const { return over_; }
-  /// Of the ranks other than that one.
+  /// How the ranks other than `rank` ended.
   std::vector<RankEnd> ends_but(GlobalRank rank) const;
 
  private:
@@ -58,11 +59,11 @@ class LocalJob {
   bool healthy_ = false;
   bool over_ = false;
   std::optional<Failure> failure_;
-  std::optional<Clock::time_point> failed_at_;  // The first failure was seen.
-  bool stopping_ = false;                       // All were asked to stop.
+  std::optional<Clock::time_point> failed_at_;  // When the first failure was seen.
+  bool stopping_ = false;                       // All ranks were sent a signal to stop.
   bool killed_ = false;
-  Clock::time_point kill_at_;                 // When they are to be killed, or were.
-  std::optional<Clock::time_point> gone_at_;  // No process is left.
+  Clock::time_point kill_at_;                 // The time of the kill.
+  std::optional<Clock::time_point> gone_at_;  // When no process was left.
 };
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The job is told the time, so that nobody waits for it.
+// The tests pass the time to the job, so nothing waits.
 #include "tessera/launch/local_job.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One rank that runs a program which never tells that it is healthy.
+// One rank whose program never reports that it is healthy.
 class SilentRank {
  public:
   explicit SilentRank(std::vector<std::string> command)
@@ -40,7 +40,7 @@ class SilentRank {
   EventLoop loop_;
   Guard guard_;
   Screen screen_;
-  Clock::time_point before_;  // It starts between these.
+  Clock::time_point before_;  // The job starts between these.
   LocalJob job_;
   Clock::time_point after_;
 };

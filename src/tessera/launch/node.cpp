@@ -100,18 +100,19 @@ void Node::interrupt(int signal, Clock::time_point now) {
                          .node = start_.node,
                          .host = host_name(),
                          .signal = signal};
-  if (!is_idle()) screen_.say(concat(name, ": the ranks are asked to stop; once more kills them"));
+  if (!is_idle()) screen_.say(concat(name, ": stopping the ranks; send it again to kill them"));
   if (job_) job_->stop(signal, now, interrupt_grace());
   leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : interrupt_grace());
   send_(FailedMessage{start_.round, *interrupted_});
 }
 
 void Node::pass_on(int signal) {
-  const RankGroup deaf = job_ ? job_->pass_on(signal) : RankGroup{};
-  if (deaf.empty()) return;
-  const bool one = deaf.size() == 1;
-  screen_.say(concat(one ? "rank " : "ranks ", short_list(deaf), one ? " does" : " do",
-                     " not handle ", signal_name(signal), " and would end: not passed on"));
+  const RankGroup without_handler = job_ ? job_->pass_on(signal) : RankGroup{};
+  if (without_handler.empty()) return;
+  const bool one = without_handler.size() == 1;
+  screen_.say(concat(one ? "rank " : "ranks ", short_list(without_handler), one ? " does" : " do",
+                     " not handle ", signal_name(signal),
+                     " and would end, so it is not passed on"));
 }
 
 void Node::show(const Failure& failure, const Verdict& verdict) {

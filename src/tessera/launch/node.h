@@ -11,23 +11,23 @@
 
 namespace tessera TSR_API {
 
-/// This node's part in the job: does what the coordinator says, tells it what happens, and explains
-/// it to people.
+/// This node's part in the job: follows the coordinator's messages, reports events to it, and
+/// prints messages for the user.
 class Node {
  public:
   using Send = std::function<void(const Message&)>;
   Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
        Screen& screen, Send send);
 
-  /// start, stop and end.
+  /// Handles start, stop and end.
   void handle(const Message& message, Clock::time_point now);
   void step(Clock::time_point now);
   Clock::time_point deadline() const;
-  /// A signal to this launcher: the job ends; the second time, at once.
+  /// A signal to this launcher: ends the job; the second time, at once.
   void interrupt(int signal, Clock::time_point now);
-  /// A signal to this launcher that ends nobody, for the ranks that handle it.
+  /// A non-terminating signal to this launcher, for the ranks that handle it.
   void pass_on(int signal);
-  /// What the launcher ends with, once the job is over.
+  /// The launcher's exit code, once the job is over.
   std::optional<int> exit_code() const { return exit_code_; }
   bool is_interrupted() const { return interrupted_.has_value(); }
 
@@ -50,7 +50,7 @@ class Node {
   TemporaryFolder temporary_;
   StartMessage start_;
   std::unique_ptr<LocalJob> job_;
-  // What was told and heard in this round.
+  // What was sent and received in this round.
   bool told_health_ = false;
   bool told_failure_ = false;
   bool told_done_ = false;
@@ -59,7 +59,7 @@ class Node {
   std::optional<EndMessage> end_;
   std::optional<Failure> interrupted_;
   Clock::time_point leave_at_ =
-      Clock::time_point::max();  // An interrupted launcher does not wait for ever.
+      Clock::time_point::max();  // An interrupted launcher does not wait forever.
   std::optional<Failure> shown_;
   std::optional<int> exit_code_;
 };

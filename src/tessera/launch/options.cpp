@@ -11,12 +11,12 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kMostRanks = 4096;    // Of one node.
+constexpr int64_t kMostRanks = 4096;    // Per node.
 constexpr int64_t kMostNodes = 100000;  // So that no product overflows.
 constexpr double kMostSeconds = 1e8;
 constexpr size_t kLongestId = 256;
 
-// One device file per GPU; looking needs neither torch nor a driver library.
+// One device file per GPU; needs neither torch nor a driver library.
 int64_t count_gpus() {
   std::error_code none;
   int64_t count = 0;
@@ -34,7 +34,7 @@ int64_t count_cores() {
 int64_t parse_port(std::string_view text, std::string_view endpoint) {
   const auto port = to_integer(text);
   TSR_CHECK(port && *port >= 1 && *port <= 65535, "--rdzv-endpoint '", endpoint, "' has the port '",
-            text, "'; ports go from 1 to 65535");
+            text, "'; ports must be from 1 to 65535");
   return *port;
 }
 
@@ -43,7 +43,7 @@ void check_nodes(const LaunchOptions& options) {
             " is not between 1 and ", kMostNodes);
   TSR_CHECK(!options.node_rank || (*options.node_rank >= 0 && *options.node_rank < options.nnodes),
             "--node-rank ", options.node_rank.value_or(0), " is not below --nnodes ",
-            options.nnodes, "; nodes go from 0 to ", options.nnodes - 1);
+            options.nnodes, "; nodes are numbered 0 to ", options.nnodes - 1);
   TSR_CHECK(options.nnodes == 1 || !options.rendezvous.host.empty(), "--nnodes ", options.nnodes,
             " needs --rdzv-endpoint: an address of node 0 that all nodes reach, e.g. "
             "--rdzv-endpoint node0:29400");
@@ -53,14 +53,15 @@ void check_nodes(const LaunchOptions& options) {
 
 void check(const LaunchOptions& options) {
   TSR_CHECK(!options.command.empty(),
-            "no program to start; name it after the flags: tessera run --nproc 4 -- program");
+            "no program to start; give it after the flags: tessera run --nproc 4 -- program");
   TSR_CHECK(options.nproc >= 1 && options.nproc <= kMostRanks, "--nproc ", options.nproc,
             " is not between 1 and ", kMostRanks);
   check_nodes(options);
   TSR_CHECK(options.max_restarts >= 0, "--max-restarts ", options.max_restarts,
-            " is negative; 0 means none");
+            " is negative, but must be at least 0");
   TSR_CHECK(options.master_port >= 0 && options.master_port <= 65535, "--master-port ",
-            options.master_port, " is no port; choose 1 to 65535, or leave it out for a free one");
+            options.master_port,
+            " is not a port; choose 1 to 65535, or leave it out for a free one");
   TSR_CHECK(!options.id.empty() && options.id.size() <= kLongestId, "--rdzv-id has ",
             options.id.size(), " characters; give 1 to ", kLongestId);
 }
@@ -74,7 +75,7 @@ int64_t parse_nproc(std::string_view text) {
   }
   const auto number = to_integer(text);
   TSR_CHECK(number.has_value(), "--nproc '", text,
-            "' is no whole number; give one, or gpu, cpu or auto");
+            "' is not a whole number; give one, or gpu, cpu or auto");
   return *number;
 }
 
@@ -83,10 +84,10 @@ int64_t parse_nnodes(std::string_view text) {
   const auto lowest = to_integer(parts.front());
   const auto highest = to_integer(parts.back());
   TSR_CHECK(parts.size() <= 2 && lowest && highest, "--nnodes '", text,
-            "' is no whole number; give the number of nodes");
+            "' is not a whole number; give the number of nodes");
   TSR_CHECK(*lowest == *highest, "--nnodes ", text,
-            " asks for an elastic size, which is not supported: a job has one number of nodes; "
-            "give that, e.g. --nnodes ",
+            " requests an elastic size, which is not supported; "
+            "give one number of nodes, e.g. --nnodes ",
             *highest);
   return *lowest;
 }
@@ -105,7 +106,7 @@ Endpoint parse_endpoint(std::string_view text) {
     rest = text.substr(colon);
   }
   TSR_CHECK(!endpoint.host.empty(), "--rdzv-endpoint '", text,
-            "' names no host; write host or host:port");
+            "' has no host; write host or host:port");
   TSR_CHECK(rest.empty() || rest.starts_with(":"), "--rdzv-endpoint '", text, "' is not host:port");
   if (!rest.empty()) endpoint.port = parse_port(rest.substr(1), text);
   return endpoint;
@@ -116,7 +117,7 @@ std::chrono::milliseconds parse_seconds(std::string_view flag, std::string_view 
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
   TSR_CHECK(error == std::errc() && stopped == end && seconds >= 0 && seconds <= kMostSeconds, flag,
-            " '", text, "' is no number of seconds, e.g. ", flag, " 5");
+            " '", text, "' is not a number of seconds, e.g. ", flag, " 5");
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 

@@ -13,7 +13,7 @@
 
 namespace tessera TSR_API {
 
-/// Where launchers meet.
+/// Where the launchers' rendezvous takes place.
 struct Endpoint {
   std::string host = "";
   int64_t port = 29400;
@@ -21,26 +21,26 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// What `tessera run` was asked for.
+/// The options of `tessera run`.
 struct LaunchOptions {
   std::vector<std::string> command = {};  // The program and its arguments.
-  int64_t nproc = 1;                      // Ranks of each node.
+  int64_t nproc = 1;                      // Ranks per node.
   int64_t nnodes = 1;
-  std::optional<int64_t> node_rank = {};  // Without it: the order of arrival.
-  Endpoint rendezvous = {};               // Several nodes: an address of node 0.
-  std::string id = "none";                // Launchers of one job have the same.
+  std::optional<int64_t> node_rank = {};  // Default: by order of arrival.
+  Endpoint rendezvous = {};               // An address of node 0, for several nodes.
+  std::string id = "none";                // The same for all launchers of one job.
   int64_t max_restarts = 0;
-  std::string log_dir = "";  // Empty: the screen.
-  /// Whose output is the launcher's own, without prefix: it may draw on the terminal.
+  std::string log_dir = "";  // Empty: output goes to the screen.
+  /// The rank that writes directly to the launcher's output, so that it may draw on the terminal.
   std::optional<GlobalRank> foreground = {};
-  std::string master_addr = "";           // Empty: node 0's address.
-  int64_t master_port = 0;                // 0: a free one.
+  std::string master_addr = "";           // Default: node 0's address.
+  int64_t master_port = 0;                // 0: any free port.
   std::chrono::milliseconds grace{5000};  // From SIGTERM to SIGKILL.
-  // The same after a signal to the launcher, for ranks that save what they have; grace unless set.
+  /// The same after a signal to the launcher, so that ranks can save their state; default: grace.
   std::optional<std::chrono::milliseconds> interrupt_grace = std::nullopt;
-  std::chrono::milliseconds monitor_interval{1000};   // The longest time between two looks.
-  std::chrono::milliseconds meeting_timeout{300000};  // For all nodes to come.
-  std::chrono::milliseconds rejoin_timeout{30000};    // For a lost node to come back.
+  std::chrono::milliseconds monitor_interval{1000};      // Longest time between two checks.
+  std::chrono::milliseconds rendezvous_timeout{300000};  // For all nodes to join.
+  std::chrono::milliseconds rejoin_timeout{30000};       // For a lost node to rejoin.
   ColorMode out_color = ColorMode::kNone;
   ColorMode err_color = ColorMode::kNone;
   int64_t width = 80;  // Of the failure block.
@@ -48,16 +48,16 @@ struct LaunchOptions {
   int64_t world_size() const { return nproc * nnodes; }
 };
 
-/// Refuses options that contradict each other, by ConfigError.
+/// ConfigError if options contradict each other.
 void check(const LaunchOptions& options);
 
-/// "4", or torchrun's words: gpu (their number), cpu (cores), auto (gpu where there is one).
+/// "4", or torchrun's words: gpu (their number), cpu (cores), auto (gpu if there is one).
 int64_t parse_nproc(std::string_view text);
-/// "2"; torchrun's "min:max" only where both are the same.
+/// "2"; torchrun's "min:max" only if both are equal.
 int64_t parse_nnodes(std::string_view text);
 /// "host", "host:port", "[v6 address]:port".
 Endpoint parse_endpoint(std::string_view text);
-/// "5" or "0.5", in seconds; `flag` is named where it is neither.
+/// "5" or "0.5", in seconds; messages name `flag`.
 std::chrono::milliseconds parse_seconds(std::string_view flag, std::string_view text);
 
 }  // namespace tessera

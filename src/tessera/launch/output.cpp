@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// Without escape sequences (ESC [ … letter) and other control characters but the tab.
+// Without escape sequences (ESC [ … letter) and control characters other than tab.
 std::string plain(std::string_view line) {
   std::string text;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -27,7 +27,7 @@ std::string plain(std::string_view line) {
   return text;
 }
 
-// At most `width` bytes, never a part of a character.
+// At most `width` bytes, without splitting a character.
 std::string cut(std::string text, size_t width) {
   if (text.size() <= width) return text;
   size_t end = width;
@@ -44,7 +44,7 @@ std::string LinePrefixer::add(std::string_view bytes) {
     begun_.clear();
   };
   while (!bytes.empty()) {
-    if (after_return_ && bytes.front() == '\n') bytes.remove_prefix(1);  // Of a pair.
+    if (after_return_ && bytes.front() == '\n') bytes.remove_prefix(1);  // Of "\r\n".
     after_return_ = false;
     const size_t room = kLongestLine - begun_.size();
     const size_t end = std::min({bytes.find_first_of("\r\n"), bytes.size(), room});
@@ -124,7 +124,7 @@ void Sink::pump() {
   }
 }
 
-// A pipe that is ready takes PIPE_BUF bytes without blocking; its flags are not ours to change.
+// A ready pipe accepts PIPE_BUF bytes without blocking; we must not change its flags.
 bool Sink::write_some() {
   pollfd polled{descriptor_, POLLOUT, 0};
   if (poll(&polled, 1, 0) <= 0) return false;

@@ -10,26 +10,25 @@
 
 namespace tessera TSR_API {
 
-/// Puts a prefix before each line of a stream that arrives in pieces. A carriage return ends a
-/// line, too, so that progress bars are seen; what is longer than kLongestLine is cut into lines of
-/// it.
+/// Adds a prefix to each line of a stream that arrives in pieces. A carriage return also ends a
+/// line, so that progress bars are visible; lines longer than kLongestLine are split.
 class LinePrefixer {
  public:
   static constexpr size_t kLongestLine = size_t{64} << 10;
 
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
-  /// The lines that are complete by now.
+  /// The lines completed by these bytes.
   std::string add(std::string_view bytes);
-  /// The last line where it has no end.
+  /// The last line, if it is incomplete.
   std::string finish();
 
  private:
   std::string prefix_;
-  std::string begun_;  // Of the line whose end has not come.
+  std::string begun_;  // The incomplete line.
   bool after_return_ = false;
 };
 
-/// The end of a stream, in little memory.
+/// Keeps the end of a stream, in little memory.
 class Tail {
  public:
   static constexpr size_t kBytes = size_t{4} << 10;
@@ -44,11 +43,11 @@ class Tail {
 /// The last lines of a text, without colours and control characters, each cut to `width` bytes.
 std::vector<std::string> last_lines(std::string_view text, size_t count, size_t width);
 
-/// The end of a file; "" where it cannot be read.
+/// The end of a file; "" if it cannot be read.
 std::string tail_of_file(const std::string& path);
 
-/// A descriptor to write to that may be slow: what it does not take waits here, and the launcher
-/// goes on. Whoever writes stops reading where `is_full`.
+/// Writes to a descriptor that may be slow: buffers what it does not accept, so that the launcher
+/// can continue. Callers stop reading their input while `is_full`.
 class Sink {
  public:
   Sink(EventLoop& loop, int descriptor) : loop_(loop), descriptor_(descriptor) {}
@@ -57,10 +56,10 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   void write(std::string_view text);
-  /// Tries until all is written or the deadline has passed.
+  /// Writes until all is written or the deadline has passed.
   void flush(Clock::time_point deadline);
   bool is_full() const { return waiting_.size() > kMostWaiting; }
-  /// Nobody reads any more.
+  /// Nobody reads the output any more.
   bool is_broken() const { return broken_; }
 
  private:

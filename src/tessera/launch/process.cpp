@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kNotExecutable = 126;  // As shells have it.
+constexpr int kNotExecutable = 126;  // As in shells.
 constexpr int kNotFound = 127;
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -36,7 +36,7 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// The parent may have died between fork and prctl; then no signal would come.
+// The parent may have died between fork and prctl; then no signal would arrive.
 void die_with(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(128 + SIGKILL);
@@ -48,7 +48,7 @@ void die_with(pid_t parent) {
   die_with(parent);
   if (spec.guard >= 0) Guard::add_own_group(spec.guard);
   dup2(open("/dev/null", O_RDONLY),
-       STDIN_FILENO);  // A group in the background cannot read a terminal.
+       STDIN_FILENO);  // A background group cannot read a terminal.
   dup2(spec.out, STDOUT_FILENO);
   dup2(spec.err, STDERR_FILENO);
   if (spec.kept >= 0) fcntl(spec.kept, F_SETFD, 0);
@@ -75,9 +75,9 @@ Process::Process(const ProcessSpec& spec) {
   const std::vector<char*> environment = pointers(spec.environment);
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ < 0) throw_system_error("no process for a rank");
+  if (pid_ < 0) throw_system_error("cannot start a process for a rank");
   if (pid_ == 0) become(spec, parent, arguments.data(), environment.data());
-  setpgid(pid_, pid_);  // Here, too: whoever comes first, the group is there from now on.
+  setpgid(pid_, pid_);  // Also here, so that the group exists from now on in any case.
 }
 
 void Process::collect() {
@@ -91,7 +91,7 @@ void Process::collect() {
 }
 
 void Process::signal(int number) {
-  collect();  // The number of a group that is gone may be somebody else's.
+  collect();  // The number of a finished group may be reused.
   if (!gone_) kill(-pid_, number);
 }
 

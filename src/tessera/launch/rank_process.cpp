@@ -43,7 +43,7 @@ void RankStream::step() {
 
 void RankStream::on_event() {
   if (sink_.is_full()) {
-    paused_ = true;  // The rank waits until the reader of the screen has caught up.
+    paused_ = true;  // The rank waits until the screen's reader catches up.
     loop_.unwatch(pipe_.reader.get());
   } else if (read_some() == Got::kEnd) {
     close();
@@ -95,7 +95,7 @@ RankProcess::~RankProcess() {
 }
 
 Process RankProcess::start() {
-  unlink(spec_.error_file.c_str());  // Of an earlier job with the same folder.
+  unlink(spec_.error_file.c_str());  // Left by an earlier job with the same folder.
   const Descriptor out_end = out_ ? Descriptor() : open_end(STDOUT_FILENO, ".out");
   const Descriptor err_end = err_ ? Descriptor() : open_end(STDERR_FILENO, ".err");
   ProcessSpec process{.path = spec_.program,
@@ -112,12 +112,12 @@ Process RankProcess::start() {
 void RankProcess::read_health() {
   char byte = 0;
   healthy_ = read(health_.reader.get(), &byte, 1) == 1 || healthy_;
-  loop_.unwatch(health_.reader.get());  // Told or closed: nothing more will come.
+  loop_.unwatch(health_.reader.get());  // Reported or closed: nothing more will arrive.
 }
 
 Descriptor RankProcess::open_end(int own, const char* ending) const {
   if (!spec_.foreground) return open_log(ending);
-  return checked(fcntl(own, F_DUPFD_CLOEXEC, 0), "cannot pass on the screen");
+  return checked(fcntl(own, F_DUPFD_CLOEXEC, 0), "cannot duplicate the launcher's output");
 }
 
 Descriptor RankProcess::open_log(const char* ending) const {
@@ -129,8 +129,8 @@ Descriptor RankProcess::open_log(const char* ending) const {
 void RankProcess::step() {
   process_.collect();
   if (has_ended() && !noted_) note_end();
-  if (is_group_gone() && cared_for_) guard_.remove(process_.pid());
-  cared_for_ = !is_group_gone();
+  if (is_group_gone() && guarded_) guard_.remove(process_.pid());
+  guarded_ = !is_group_gone();
   if (out_) out_->step();
   if (err_) err_->step();
 }
@@ -148,7 +148,7 @@ void RankProcess::note_end() {
 }
 
 void RankProcess::signal(int number) {
-  step();  // Who has ended by now ended by itself.
+  step();  // A rank that has ended by now ended by itself.
   process_.signal(number);
   sent_ = number;
 }
@@ -173,7 +173,7 @@ void RankProcess::close_streams() {
 }
 
 std::string RankProcess::tail_of(const RankStream* stream, const char* ending) const {
-  if (spec_.foreground) return "";  // It is on the screen already.
+  if (spec_.foreground) return "";  // Already on the screen.
   return stream != nullptr ? stream->tail() : tail_of_file(spec_.log + ending);
 }
 

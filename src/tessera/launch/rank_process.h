@@ -13,7 +13,7 @@
 
 namespace tessera TSR_API {
 
-/// One stream of a rank on its way to the screen.
+/// Copies one output stream of a rank to the screen.
 class RankStream {
  public:
   RankStream(EventLoop& loop, Sink& sink, std::string prefix);
@@ -21,11 +21,11 @@ class RankStream {
   RankStream(const RankStream&) = delete;
   RankStream& operator=(const RankStream&) = delete;
 
-  /// The end that the rank writes to; closed here once the rank has it.
+  /// The write end for the rank; closed here after the rank has started.
   Descriptor& writer() { return pipe_.writer; }
-  /// Goes on after the screen was full.
+  /// Continues after the screen was full.
   void step();
-  /// Reads what is there by now.
+  /// Reads what is available now.
   void drain();
   bool is_open() const { return pipe_.reader.is_open(); }
   /// The screen is full.
@@ -46,18 +46,18 @@ class RankStream {
   bool paused_ = false;
 };
 
-/// What a rank is started with.
+/// How to start a rank.
 struct RankSpec {
   GlobalRank rank = {};
   std::string program = "";
   std::vector<std::string> command = {};
   std::vector<std::string> environment = {};
-  std::string log = "";     // Path without .out and .err; "" for the screen.
-  bool foreground = false;  // The launcher's own screen, as it is.
+  std::string log = "";     // Path without .out and .err; "": the screen.
+  bool foreground = false;  // Writes to the launcher's output directly.
   std::string error_file = "";
 };
 
-/// One rank of this node: its process, its streams and what it tells.
+/// One rank of this node: its process, its output and its reports.
 class RankProcess {
  public:
   RankProcess(const RankSpec& spec, EventLoop& loop, Guard& guard, Screen& screen);
@@ -66,11 +66,11 @@ class RankProcess {
   RankProcess& operator=(const RankProcess&) = delete;
 
   GlobalRank rank() const { return spec_.rank; }
-  /// Takes note of what has happened.
+  /// Handles events.
   void step();
-  /// To its whole process group.
+  /// Sends a signal to its whole process group.
   void signal(int number);
-  /// To those of its processes that handle it; whether there is one.
+  /// Sends a signal to those of its processes that handle it; returns whether there is one.
   bool pass_on(int number);
 
   bool has_ended() const { return process_.status().has_value(); }
@@ -81,7 +81,7 @@ class RankProcess {
   bool is_paused() const;
   void close_streams();
   RankEnd end() const { return {spec_.rank, process_.status().value_or(SIGKILL), stopped_}; }
-  /// What it failed of, and when: since 1970, by its error file where that tells.
+  /// Why and when it failed: microseconds since 1970, from its error file if that has a time.
   Failure failure();
   int64_t failed_at_us() const { return failed_at_us_; }
 
@@ -89,7 +89,7 @@ class RankProcess {
   Process start();
   void read_health();
   Descriptor open_log(const char* ending) const;
-  /// Where a stream goes that does not come through here.
+  /// The target of a stream that does not pass through the launcher.
   Descriptor open_end(int own, const char* ending) const;
   void note_end();
   std::string tail_of(const RankStream* stream, const char* ending) const;
@@ -97,15 +97,15 @@ class RankProcess {
   RankSpec spec_;
   EventLoop& loop_;
   Guard& guard_;
-  std::unique_ptr<RankStream> out_;  // None where there are logs, and in the foreground.
+  std::unique_ptr<RankStream> out_;  // Null with log files, and in the foreground.
   std::unique_ptr<RankStream> err_;
   Pipe health_ = make_pipe();
   Process process_;
   bool healthy_ = false;
   bool noted_ = false;
-  bool cared_for_ = true;  // By the guard.
-  int sent_ = 0;           // The last signal that was sent.
-  int stopped_ = 0;        // The last one before it ended.
+  bool guarded_ = true;  // By the guard.
+  int sent_ = 0;         // The last signal sent.
+  int stopped_ = 0;      // The last signal sent before it ended.
   int64_t failed_at_us_ = 0;
   std::optional<ErrorReport> report_;
 };

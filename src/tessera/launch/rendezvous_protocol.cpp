@@ -11,14 +11,14 @@
 namespace tessera {
 namespace {
 
-using Json = nlohmann::ordered_json;  // As the fields are described.
+using Json = nlohmann::ordered_json;  // Keeps the order of the fields.
 
-constexpr int64_t kLargest = 1'000'000'000;  // Of any number on the wire.
-constexpr size_t kLongestText = 2000;        // Of a value, before its bytes are escaped.
+constexpr int64_t kLargest = 1'000'000'000;  // Limit of numbers on the wire.
+constexpr size_t kLongestText = 2000;        // Limit of strings, before escaping.
 constexpr size_t kMostTailLines = 10;
 constexpr size_t kLongestTailLine = 240;
 
-// The first bytes of a text, without a part of a character at their end.
+// The first bytes of a text, without splitting a character.
 std::string first_bytes(const std::string& text, size_t most) {
   if (text.size() <= most) return text;
   const auto continues = [&](size_t at) {
@@ -38,7 +38,7 @@ std::vector<std::string> last_lines(const std::vector<std::string>& lines) {
   return last;
 }
 
-// A message and its parts are described once, by fields(archive, part); Writer and Reader are the
+// fields(archive, part) describes a message or a part of it once; Writer and Reader are the
 // archives. `Of` is the part's type, const for the Writer.
 template <class Archive, class Of>
 void fields(Archive& archive, Of& part);
@@ -109,7 +109,7 @@ void kind_field(Writer& writer, const Failure& failure) {
 
 void kind_field(Reader& reader, Failure& failure) {
   int64_t kind = 0;
-  reader.number("kind", kind, 0, static_cast<int64_t>(Failure::Kind::kMeeting));
+  reader.number("kind", kind, 0, static_cast<int64_t>(Failure::Kind::kRendezvous));
   failure.kind = static_cast<Failure::Kind>(kind);
 }
 
@@ -170,7 +170,7 @@ void fields(Archive& archive, Of& message) {
     archive.number("round", message.round, 0, kLargest);
   } else if constexpr (std::is_same_v<Type, EndMessage>) {
     archive.part("failure", message.failure);
-  }  // welcome and ping have none.
+  }  // welcome and ping have no fields.
 }
 
 // In the order of the variant.
@@ -184,7 +184,7 @@ Message empty_message(size_t index) {
     if (index == I) return Message(std::in_place_index<I>);
     return empty_message<I + 1>(index);
   }
-  throw CommError("the type of a message is unknown");
+  throw CommError("a message has an unknown type");
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ std::string encode(const Message& message) {
   Writer writer;
   std::visit([&](const auto& one) { fields(writer, one); }, message);
   object.update(writer.take());
-  // In ASCII; a byte that is no UTF-8 becomes the sign for such.
+  // In ASCII; invalid UTF-8 becomes U+FFFD.
   return object.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

@@ -16,14 +16,14 @@ class Screen {
   Screen(const LaunchOptions& options, EventLoop& loop);
 
   Sink& out() { return out_; }
-  /// The same as out() where both lead to the same place, so that lines stay whole.
+  /// The same as out() if both lead to the same file, so that lines stay whole.
   Sink& err() { return err_ ? *err_ : out_; }
-  /// "[ 3] ", as wide for all ranks, coloured by the rank on a terminal.
+  /// "[ 3] ", equally wide for all ranks, coloured by rank on a terminal.
   std::string out_prefix(GlobalRank rank) const { return prefix(rank, options_.out_color); }
   std::string err_prefix(GlobalRank rank) const { return prefix(rank, options_.err_color); }
-  /// The launcher's own words, on stderr.
+  /// Prints a message of the launcher on stderr.
   void say(const std::string& words);
-  /// The same as it stands, in ASCII where the locale is not UTF-8.
+  /// Prints text unchanged on stderr, in ASCII if the locale is not UTF-8.
   void show(const std::string& text);
 
  private:

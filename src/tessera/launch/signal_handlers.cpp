@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the status file of a process names the signal among those that it catches.
+// Whether the status file of a process lists the signal as caught.
 bool handles(const fs::path& process, int signal) {
   std::ifstream file(process / "status");
   for (std::string word; file >> word;) {

@@ -8,7 +8,7 @@
 
 namespace tessera TSR_API {
 
-/// The processes of a group that have a handler for the signal, and so are not ended by it.
+/// The processes of a group that have a handler for the signal, so that it does not end them.
 std::vector<pid_t> handlers_of(int signal, pid_t group);
 
 }  // namespace tessera

@@ -14,12 +14,13 @@ namespace tessera {
 namespace {
 
 AddressList resolve_node(const std::string& host, int64_t port) {
-  return resolve(host, port, SOCK_STREAM,
-                 "name node 0 as all nodes know it, e.g. --rdzv-endpoint 10.0.0.1:29400");
+  return resolve(
+      host, port, SOCK_STREAM,
+      "give an address of node 0 that all nodes reach, e.g. --rdzv-endpoint 10.0.0.1:29400");
 }
 
 Descriptor make_socket(int family, int flags) {
-  return checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), "no socket");
+  return checked(socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), "cannot create a socket");
 }
 
 void set_option(const Descriptor& descriptor, int level, int name) {
@@ -46,7 +47,7 @@ Descriptor connect_to(const Endpoint& endpoint) {
   const AddressList list = resolve_node(endpoint.host, endpoint.port);
   Descriptor descriptor = make_socket(list->ai_family, SOCK_NONBLOCK);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY);
-  // A refusal at once is seen as one later is: by the first write.
+  // An immediate refusal shows like a later one: at the first write.
   [[maybe_unused]] const int result = connect(descriptor.get(), list->ai_addr, list->ai_addrlen);
   return descriptor;
 }
@@ -67,7 +68,7 @@ PortReservation::PortReservation(const std::string& host) {
       getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     throw_system_error(concat("no free port at ", host, " for rank 0; give --master-port"));
   }
-  // The port lies at the same place in both kinds of addresses.
+  // The port is at the same offset in both kinds of addresses.
   port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 

@@ -9,18 +9,18 @@
 
 namespace tessera TSR_API {
 
-/// Listens at that address alone. Nothing, and errno says why, where the address is none of this
-/// host or somebody listens there; ConfigError where the host has no address.
+/// Listens at that address only. Nothing, with errno set, if the address is not one of this host or
+/// is in use; ConfigError if the host cannot be resolved.
 std::optional<Descriptor> listen_at(const Endpoint& endpoint);
 
-/// A connection that is being made; whether it works out is seen when it can be written to.
+/// Starts a connection; whether it succeeds shows when the socket becomes writable.
 Descriptor connect_to(const Endpoint& endpoint);
 
-/// The next connection that came in, if there is one; it does not block.
+/// The next incoming connection, if there is one; does not block.
 Descriptor accept_from(const Descriptor& listener);
 
-/// Holds a free port at the address without listening there, so that nobody else is given it before
-/// rank 0 listens.
+/// Reserves a free port at the address without listening there, so that no other process gets it
+/// before rank 0 listens.
 class PortReservation {
  public:
   explicit PortReservation(const std::string& host);

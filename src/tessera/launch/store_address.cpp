@@ -29,8 +29,8 @@ struct SocketAddress {
   int family() const { return bytes.ss_family; }
 };
 
-// A name that begins with a zero byte is in no folder. It is known within the network namespace, as
-// ports of loopback are; that of another user's job of the same port is another one.
+// A name that starts with a zero byte is in no folder. Like ports of loopback, it is known within
+// the network namespace. It contains the user, so jobs of other users have other names.
 SocketAddress local_address(int64_t port) {
   const std::string name = concat("tessera-store-", geteuid(), "-", port);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -50,7 +50,7 @@ SocketAddress network_address(const std::string& host, int64_t port) {
   return result;
 }
 
-// One try; a host that is gone does not even refuse.
+// One attempt; a host that is gone does not even refuse.
 bool connects(const Descriptor& socket, const SocketAddress& address, Time deadline) {
   if (::connect(socket.get(), address.get(), address.length) == 0) return true;
   if (errno != EINPROGRESS) return false;
@@ -85,7 +85,8 @@ std::string StoreAddress::to_string() const {
 Descriptor StoreAddress::listen() const {
   const SocketAddress address =
       is_on_this_host() ? local_address(port_) : network_address(host_, port_);
-  Descriptor listener = checked(socket(address.family(), kFlags, 0), "no socket for the store");
+  Descriptor listener =
+      checked(socket(address.family(), kFlags, 0), "cannot create a socket for the store");
   const int yes = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (bind(listener.get(), address.get(), address.length) != 0 ||
@@ -103,7 +104,8 @@ Descriptor StoreAddress::connect(Time deadline) const {
   const SocketAddress address =
       is_on_this_host() ? local_address(port_) : network_address(host_, port_);
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
-    Descriptor socket = checked(::socket(address.family(), kFlags, 0), "no socket for the store");
+    Descriptor socket =
+        checked(::socket(address.family(), kFlags, 0), "cannot create a socket for the store");
     if (connects(socket, address, deadline)) {
       TSR_CHECK(trusts(socket), "the process that listens as the store of this job at ",
                 to_string(), " belongs to another user; choose another MASTER_PORT");
@@ -117,7 +119,7 @@ Descriptor StoreAddress::connect(Time deadline) const {
 }
 
 bool StoreAddress::trusts(const Descriptor& connection) const {
-  if (!is_on_this_host()) return true;  // The secret tells.
+  if (!is_on_this_host()) return true;  // The secret decides.
   ucred peer{};
   socklen_t length = sizeof(peer);
   return getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&

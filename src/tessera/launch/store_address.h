@@ -9,11 +9,11 @@
 
 namespace tessera TSR_API {
 
-/// Where the store of a job is, and who may use it.
+/// The address of a job's store, and who may use it.
 ///
-/// On one host it is a socket of the system without a file or a port: server and client ask the
-/// system whose process is at the other end, and talk to processes of the same user alone. Between
-/// hosts it is a TCP port, whose clients must know the job's secret.
+/// On one host it is a Unix socket without a file: server and client ask the kernel for the user of
+/// the other process, and only talk to processes of the same user. Between hosts it is a TCP port,
+/// whose clients must know the job's secret.
 class StoreAddress {
  public:
   static StoreAddress on_this_host(int64_t port);
@@ -23,12 +23,12 @@ class StoreAddress {
   /// "127.0.0.1:29500" or "10.0.0.1:29500".
   std::string to_string() const;
 
-  /// Nothing else listens there. ConfigError where that is not possible.
+  /// Listens there; ConfigError if that is not possible, e.g. because another process does.
   Descriptor listen() const;
-  /// A connection to the store, which may begin to listen within the time. CommError if it does
-  /// not; ConfigError if it belongs to another user.
+  /// Connects to the store, which must start to listen within the time. CommError if it does not;
+  /// ConfigError if it belongs to another user.
   Descriptor connect(std::chrono::steady_clock::time_point deadline) const;
-  /// Whether the process at the other end may talk to us.
+  /// Whether the process at the other end may use the store.
   bool trusts(const Descriptor& connection) const;
 
  private:

@@ -14,9 +14,9 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-constexpr std::chrono::seconds kGrace{10};  // What a store that is busy may take.
+constexpr std::chrono::seconds kGrace{10};  // Extra time for a busy store.
 
-// Whether the event came; false when the time is up.
+// Whether the event occurred before the deadline.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
   pollfd waiting{.fd = socket.get(), .events = events, .revents = 0};
   while (true) {
@@ -42,7 +42,7 @@ StoreClient::StoreClient(const StoreAddress& address, const std::string& secret,
       socket_(address.connect(std::chrono::steady_clock::now() + timeout)) {
   const StoreFrame answer =
       ask({.op = StoreOp::kHello, .fields = {std::string(kStoreVersion), secret}}, timeout);
-  TSR_CHECK(answer.op == StoreOp::kOk, "the store at ", place_, " does not let this rank in: ",
+  TSR_CHECK(answer.op == StoreOp::kOk, "the store at ", place_, " refused this rank: ",
             answer.fields.empty() ? "no reason was given" : answer.fields.front());
 }
 
@@ -53,7 +53,7 @@ StoreFrame StoreClient::ask(const StoreFrame& request, Milliseconds patience) {
   try {
     return exchange(request, patience);
   } catch (...) {
-    socket_.reset();  // An answer that comes late would be taken for another's.
+    socket_.reset();  // A late answer would be mistaken for the next one.
     throw;
   }
 }

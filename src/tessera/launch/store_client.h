@@ -11,16 +11,16 @@
 
 namespace tessera TSR_API {
 
-/// A connection to a job's store. Threads may share it; they ask one after the other.
+/// A connection to a job's store. Threads may share it; their requests run one after the other.
 class StoreClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  /// CommError if there is no store within the time; ConfigError if it knows another secret.
+  /// CommError if there is no store within the time; ConfigError if it has another secret.
   StoreClient(const StoreAddress& address, const std::string& secret, Milliseconds timeout);
 
-  /// The answer. CommError if the store is gone, or does not answer within `patience` and some
-  /// seconds.
+  /// The answer to a request. CommError if the store is gone, or does not answer within `patience`
+  /// plus a few seconds.
   StoreFrame ask(const StoreFrame& request, Milliseconds patience);
 
  private:

@@ -27,7 +27,7 @@ class FrameReader {
     return value;
   }
   std::string_view bytes(size_t count) {
-    if (count > rest_.size()) throw DataError("a frame of a store is shorter than it says");
+    if (count > rest_.size()) throw DataError("a store frame is shorter than its length");
     const std::string_view taken = rest_.substr(0, count);
     rest_.remove_prefix(count);
     return taken;
@@ -46,14 +46,13 @@ bool is_known(StoreOp op) {
 StoreFrame parse(std::string_view body) {
   FrameReader reader(body);
   StoreFrame frame{.op = static_cast<StoreOp>(reader.bytes(1)[0])};
-  if (!is_known(frame.op)) throw DataError("a frame of a store has an unknown operation");
+  if (!is_known(frame.op)) throw DataError("a store frame has an unknown operation");
   const size_t count = reader.number();
   if (count > reader.size() / kNumberBytes) {
-    throw DataError(
-        concat("a frame of a store has ", count, " fields in ", reader.size(), " bytes"));
+    throw DataError(concat("a store frame has ", count, " fields in ", reader.size(), " bytes"));
   }
   for (size_t i = 0; i < count; ++i) frame.fields.emplace_back(reader.bytes(reader.number()));
-  if (reader.size() != 0) throw DataError("a frame of a store is longer than its fields");
+  if (reader.size() != 0) throw DataError("a store frame is longer than its fields");
   return frame;
 }
 
@@ -67,8 +66,8 @@ std::string to_bytes(const StoreFrame& frame) {
     body += field;
   }
   if (body.size() > kLongestStoreFrame) {
-    throw DataError(concat("a message of ", body.size(), " bytes for the store; at most ",
-                           kLongestStoreFrame, " are allowed"));
+    throw DataError(concat("a store frame of ", body.size(), " bytes; at most ", kLongestStoreFrame,
+                           " are allowed"));
   }
   std::string bytes;
   put_number(bytes, body.size());
@@ -79,7 +78,8 @@ std::optional<StoreFrame> take_frame(std::string& buffer, size_t longest) {
   if (buffer.size() < kNumberBytes) return std::nullopt;
   const size_t length = FrameReader(buffer).number();
   if (length > longest) {
-    throw DataError(concat("a frame of ", length, " bytes; at most ", longest, " are allowed"));
+    throw DataError(
+        concat("a store frame of ", length, " bytes; at most ", longest, " are allowed"));
   }
   if (buffer.size() < kNumberBytes + length) return std::nullopt;
   StoreFrame frame = parse(std::string_view(buffer).substr(kNumberBytes, length));

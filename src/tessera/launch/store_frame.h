@@ -11,7 +11,7 @@
 
 namespace tessera TSR_API {
 
-/// What the clients of a job's store ask, and what it answers.
+/// The requests of a store's clients, and its answers.
 enum class StoreOp : uint8_t {
   kHello = 1,   // version, secret
   kSet,         // key, value, key, value, …
@@ -24,14 +24,14 @@ enum class StoreOp : uint8_t {
   kCheck,       // key, …: "1" if all exist
   kCount,       // The number of keys.
   kOk = 100,    // The answer.
-  kTimeout,     // The keys did not come in time.
-  kRefused,     // Why.
+  kTimeout,     // The keys did not exist in time.
+  kRefused,     // The reason.
 };
 
-/// What a kHello begins with: both ends speak this protocol.
+/// The first field of kHello: the protocol version.
 constexpr std::string_view kStoreVersion = "tessera store 1";
 
-/// A message between a store and its client.
+/// A request or an answer.
 struct StoreFrame {
   StoreOp op = StoreOp::kOk;
   std::vector<std::string> fields = {};
@@ -39,15 +39,15 @@ struct StoreFrame {
   friend bool operator==(const StoreFrame&, const StoreFrame&) = default;
 };
 
-/// The longest frame that is read: a value of the store is a few kilobytes.
+/// The longest accepted frame; typical values have a few kilobytes.
 constexpr size_t kLongestStoreFrame = size_t{256} << 20;
 
 /// On the wire: the length of the rest, the operation, the number of fields, and each field with
 /// its length; little-endian.
 std::string to_bytes(const StoreFrame& frame);
 
-/// Takes the first frame off the buffer; nothing if its end has not come. DataError for what is not
-/// a frame, and for one longer than `longest`.
+/// Removes the first frame from the buffer; nothing if it is incomplete. DataError for invalid
+/// frames and for one longer than `longest`.
 std::optional<StoreFrame> take_frame(std::string& buffer, size_t longest = kLongestStoreFrame);
 
 }  // namespace tessera

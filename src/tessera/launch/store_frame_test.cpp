@@ -36,10 +36,10 @@ TEST(StoreFrame, RefusesWhatIsTooLongOrContradictsItself) {
   };
   refuses("GET / HTTP/1.1\r\n\r\n");
   refuses(std::string("\xff\xff\xff\xff", 4));
-  refuses(std::string("\x05\0\0\0\x63\0\0\0\0", 9));               // No such operation.
+  refuses(std::string("\x05\0\0\0\x63\0\0\0\0", 9));               // Unknown operation.
   refuses(std::string("\x05\0\0\0\x02\xff\xff\xff\xff", 9));       // Fields without bytes.
-  refuses(std::string("\x09\0\0\0\x02\x01\0\0\0\x09\0\0\0", 13));  // A field that goes on.
-  refuses(std::string("\x06\0\0\0\x02\0\0\0\0x", 10));             // Bytes of no field.
+  refuses(std::string("\x09\0\0\0\x02\x01\0\0\0\x09\0\0\0", 13));  // A field beyond the frame.
+  refuses(std::string("\x06\0\0\0\x02\0\0\0\0x", 10));             // Bytes after the fields.
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ StoreFrame refused(const std::string& why) {
   return {.op = StoreOp::kRefused, .fields = {why}};
 }
 
-// Takes as long for a secret that is nearly right as for any other.
+// Takes the same time for every wrong secret.
 bool are_equal(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
@@ -36,7 +36,7 @@ bool are_equal(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// How many fields a request has; beyond that they come in groups of `step`.
+// The number of fields of a request; further fields come in groups of `step`.
 struct Form {
   size_t least;
   size_t step;
@@ -91,7 +91,7 @@ StoreServer::StoreServer(const StoreAddress& address, std::string secret)
 }
 
 StoreServer::~StoreServer() {
-  wake_up_.writer.reset();  // The reader sees the end.
+  wake_up_.writer.reset();  // The reader sees end of file.
   thread_.join();
 }
 
@@ -119,7 +119,7 @@ void StoreServer::accept_clients() {
     Descriptor socket = accept_from(listener_);
     if (!socket.is_open()) {
       const bool full = errno == EMFILE || errno == ENFILE;
-      if (full && !drop_oldest_stranger()) {  // Or the listener would wake this thread for ever.
+      if (full && !drop_oldest_stranger()) {  // Otherwise the loop would spin.
         loop_.unwatch(listener_.get());
         accept_again_ = Clock::now() + kPause;
       }
@@ -139,7 +139,7 @@ void StoreServer::on_event(Number number) {
     read_some(client);
     take_requests(client);
     write_some(client);
-  } catch (const Error&) {  // It is gone, or sends what is no request.
+  } catch (const Error&) {  // It is gone, or sent an invalid request.
     drop(number);
   }
 }
@@ -169,17 +169,17 @@ void StoreServer::take_requests(Client& client) {
 
 void StoreServer::admit(Client& client, const StoreFrame& hello) {
   if (hello.op != StoreOp::kHello || hello.fields.size() != 2 || hello.fields[0] != kStoreVersion) {
-    throw DataError("a stranger");
+    throw DataError("a client without kHello");
   }
   client.is_member = secret_.empty() || are_equal(hello.fields[1], secret_);
   client.unsent +=
       to_bytes(client.is_member ? ok()
-                                : refused("its secret is another one; give every rank of the job "
+                                : refused("its secret differs; give every rank of the job "
                                           "the same TESSERA_JOB_SECRET"));
 }
 
 void StoreServer::answer(Client& client, const StoreFrame& request) {
-  if (!has_form(request)) throw DataError("a request without form");
+  if (!has_form(request)) throw DataError("a request with wrong fields");
   if (!waits(request.op)) {
     client.unsent += to_bytes(change(request));
     return;
@@ -214,7 +214,7 @@ StoreFrame StoreServer::change(const StoreFrame& request) {
       return ok();
     case StoreOp::kCompareSet: {
       const auto at = values_.find(fields[0]);
-      // As the stores of c10d: what is not there equals nothing.
+      // As in c10d's stores, a missing key equals an empty value.
       if (at == values_.end() && !fields[1].empty()) return ok({fields[1]});
       if (at == values_.end() || at->second == fields[1]) values_[fields[0]] = fields[2];
       return ok({values_[fields[0]]});
@@ -225,7 +225,7 @@ StoreFrame StoreServer::change(const StoreFrame& request) {
       const auto more = to_integer(fields[1]);
       int64_t sum = 0;
       if (!present || !more || __builtin_add_overflow(*present, *more, &sum)) {
-        return refused(concat("'", fields[0], "' holds no number to add to"));
+        return refused(concat("'", fields[0], "' does not hold a number to add to"));
       }
       value = std::to_string(sum);
       return ok({value});
@@ -242,7 +242,7 @@ StoreFrame StoreServer::change(const StoreFrame& request) {
     case StoreOp::kCount:
       return ok({std::to_string(values_.size())});
     default:
-      throw DataError("no request");
+      throw DataError("not a request");
   }
 }
 
@@ -258,12 +258,12 @@ void StoreServer::serve_pending() {
   }
 }
 
-// What the system does not take now it takes when the socket can be written to.
+// Sends the rest when the socket becomes writable.
 void StoreServer::write_some(Client& client) {
   while (!client.unsent.empty()) {
     const ssize_t count =
         send(client.socket.get(), client.unsent.data(), client.unsent.size(), MSG_NOSIGNAL);
-    if (count < 0) break;  // If it is gone, reading tells.
+    if (count < 0) break;  // If it is gone, reading shows it.
     client.unsent.erase(0, static_cast<size_t>(count));
   }
   if (client.is_full == !client.unsent.empty()) return;

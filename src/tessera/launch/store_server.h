@@ -17,17 +17,17 @@
 
 namespace tessera TSR_API {
 
-/// The keys and values through which the ranks of a job meet, served by a thread of its own. No
-/// client can make another one wait: those that have not proved that they belong to the job, or
-/// that send half a request, are kept apart and dropped.
+/// The key-value store through which the ranks of a job connect, served by its own thread. No
+/// client can block another: clients that have not proved that they belong to the job, or that send
+/// half a request, are kept separate and dropped.
 class StoreServer {
  public:
-  /// How long a connection may take to prove that it belongs to the job.
+  /// The time in which a connection must prove that it belongs to the job.
   static constexpr std::chrono::seconds kHelloTime{5};
-  /// How many connections may be about to; a new one takes the place of the oldest.
+  /// The number of connections that have not; a new one replaces the oldest.
   static constexpr size_t kMostStrangers = 64;
 
-  /// Listens from now on. An empty secret is asked of nobody.
+  /// Starts to listen. With an empty secret, clients need none.
   StoreServer(const StoreAddress& address, std::string secret);
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
@@ -39,7 +39,7 @@ class StoreServer {
     StoreFrame request;
     Clock::time_point deadline;
   };
-  using Number = uint64_t;  // Of a client; never used again.
+  using Number = uint64_t;  // Identifies a client; never reused.
   struct Client {
     Number number;
     Descriptor socket;
@@ -47,7 +47,7 @@ class StoreServer {
     Clock::time_point since;
     std::string received = {};
     std::string unsent = {};
-    bool is_full = false;  // The system takes no more now.
+    bool is_full = false;  // The socket buffer is full.
     std::optional<Pending> pending = std::nullopt;
   };
 
@@ -79,7 +79,7 @@ class StoreServer {
   Number next_number_ = 0;
   bool stopping_ = false;
   std::optional<Clock::time_point> accept_again_;  // While there is no free descriptor.
-  bool changed_ = false;                           // A key came: somebody may have waited for it.
+  bool changed_ = false;                           // A key was added: a client may wait for it.
   std::unordered_map<std::string, std::string> values_;
   std::thread thread_;
 };

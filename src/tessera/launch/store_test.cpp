@@ -148,7 +148,7 @@ TEST_P(StoreTest, TwoCannotListenAtOneAddress) {
 INSTANTIATE_TEST_SUITE_P(Sockets, StoreTest, testing::Values(true, false),
                          [](const auto& info) { return info.param ? "OnThisHost" : "OnNetwork"; });
 
-// What another user of the same host gets, who knows the name, the protocol and the secret.
+// The attempt of another user of the same host who knows the name, the protocol and the secret.
 TEST(Store, OtherUsersOfTheHostAreHungUpOn) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
   constexpr uid_t kNobody = 65534;
@@ -158,7 +158,7 @@ TEST(Store, OtherUsersOfTheHostAreHungUpOn) {
   const std::string hello =
       to_bytes({.op = StoreOp::kHello, .fields = {std::string(kStoreVersion), "secret"}});
   const pid_t child = fork();
-  if (child == 0) {  // From here on system calls alone.
+  if (child == 0) {  // Only system calls from here on.
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     std::memcpy(address.sun_path + 1, name.data(), name.size());
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
@@ -167,7 +167,7 @@ TEST(Store, OtherUsersOfTheHostAreHungUpOn) {
     const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
     if (connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) _exit(2);
     (void)!send(socket, hello.data(), hello.size(), MSG_NOSIGNAL);
-    _exit(recv(socket, &byte, 1, 0) <= 0 ? 0 : 3);  // An answer would be a way in.
+    _exit(recv(socket, &byte, 1, 0) <= 0 ? 0 : 3);  // Any answer would be an intrusion.
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

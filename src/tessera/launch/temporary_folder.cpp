@@ -50,10 +50,11 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, ignored);
 }
 
-// Between its making and its locking another launcher may take it for left: then it is not there.
+// Another launcher may remove the folder between its creation and its lock; then lock_ stays
+// closed.
 void TemporaryFolder::make() {
   path_ = fs::temp_directory_path() / concat(kPrefix, "XXXXXX");
-  if (mkdtemp(path_.data()) == nullptr) throw_system_error(concat("cannot make ", path_));
+  if (mkdtemp(path_.data()) == nullptr) throw_system_error(concat("cannot create ", path_));
   const std::string path = fs::path(path_) / kLock;
   Descriptor lock = checked(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600),
                             "cannot write " + path);

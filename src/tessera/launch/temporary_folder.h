@@ -7,8 +7,8 @@
 
 namespace tessera TSR_API {
 
-/// A folder among the temporary files that goes with its owner. What owners that were killed have
-/// left there is removed by the next one of the same user.
+/// A temporary folder that is removed with its owner. The next owner of the same user removes
+/// folders of killed owners.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -21,7 +21,7 @@ class TemporaryFolder {
   void make();
 
   std::string path_;
-  Descriptor lock_;  // Of a file in it: who can lock that one knows that the owner is gone.
+  Descriptor lock_;  // On a file in it: another process can lock it only if the owner is gone.
 };
 
 }  // namespace tessera

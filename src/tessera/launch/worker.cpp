@@ -23,13 +23,13 @@ namespace {
 constexpr const char* kHealthVariable = "TESSERA_HEALTH_FD";
 constexpr const char* kErrorVariable = "TORCHELASTIC_ERROR_FILE";
 
-// A descriptor of that number may by now be something else; only a pipe can be the launcher's.
+// The descriptor may have been reused; only a pipe can be the launcher's.
 bool is_pipe(int descriptor) {
   struct stat status {};
   return fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-// A launcher that is gone must not end this process: the signal is taken back where it was raised.
+// A launcher that is gone must not end this process: discards the SIGPIPE raised here.
 void write_byte_without_signal(int descriptor) {
   sigset_t broken_pipe;
   sigset_t before;
@@ -54,7 +54,7 @@ std::string error_text(std::string_view message) {
   return error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// False where nobody can be told; an earlier report stays.
+// False if the file cannot be written; an earlier report stays.
 bool write_new_file(const char* path, std::string_view text) {
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return errno == EEXIST;
@@ -75,7 +75,7 @@ std::string message_of_current_exception() {
   } catch (const std::exception& error) {
     return error_words(error);
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -97,7 +97,7 @@ void report_healthy() {
   const int descriptor = static_cast<int>(*number);
   if (!is_pipe(descriptor)) return;
   write_byte_without_signal(descriptor);
-  close(descriptor);  // So that children of this rank do not hold it.
+  close(descriptor);  // So that children of this rank do not inherit it.
 }
 
 bool report_error(std::string_view message) noexcept {

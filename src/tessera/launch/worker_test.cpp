@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder with TORCHELASTIC_ERROR_FILE in it.
+// A folder that contains TORCHELASTIC_ERROR_FILE.
 class Worker : public testing::Test {
  protected:
   Worker() { setenv("TORCHELASTIC_ERROR_FILE", file().c_str(), 1); }

@@ -6,8 +6,8 @@
 
 namespace tessera TSR_API {
 
-/// Attention in which no position sees later ones, over heads [batch, positions, heads, head size].
-/// There may be fewer heads of keys and values than of queries: each serves as many neighbours.
+/// Causal attention over [batch, positions, heads, head size]. With fewer key-value heads than
+/// query heads, neighbouring query heads share one (grouped-query attention).
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values);
 

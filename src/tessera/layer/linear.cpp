@@ -17,7 +17,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-// Autograd keeps values that it knows; a holder carries the queue to the backward pass.
+// Autograd can only save its own types, so a holder carries the queue to the backward pass.
 struct Holder : torch::CustomClassHolder {
   explicit Holder(WeightGradients given) : queue(std::move(given)) {}
   WeightGradients queue;
@@ -27,7 +27,7 @@ at::Tensor as_matrix(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-// As the engine does at the end of a backward pass: hooks run, too.
+// Adds a gradient like the engine does, including hooks.
 void accumulate(const at::Tensor& parameter, const at::Tensor& gradient) {
   if (parameter.requires_grad()) (*autograd::impl::grad_accumulator(parameter))({gradient});
 }
@@ -46,7 +46,7 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                             const WeightGradients& deferred) {
     context->save_for_backward({x});
-    // As saved variables they could not be found again: the parameters themselves are wanted.
+    // Not as saved variables: the backward needs the parameters themselves.
     context->saved_data["weight"] = weight;
     context->saved_data["bias"] = bias.value_or(at::Tensor());
     context->saved_data["queue"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(deferred));
@@ -79,8 +79,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   if (deferred == nullptr || !at::GradMode::is_enabled()) return at::linear(x, weight, given);
   TSR_CHECK(
       is_leaf(weight) && is_leaf(bias),
-      "a deferred weight gradient is added to the weight itself, but the weight is the result "
-      "of an operation; give the parameter, or do not defer");
+      "a deferred weight gradient needs a leaf tensor as weight, but this weight is the result "
+      "of an operation; pass the parameter, or do not defer");
   return DeferredLinear::apply(x, weight, given, *deferred);
 }
 

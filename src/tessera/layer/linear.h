@@ -7,8 +7,8 @@
 
 namespace tessera TSR_API {
 
-/// x·weightᵀ + bias; `weight` is [outputs, inputs], an undefined bias is none. With `deferred` the
-/// gradients of weight and bias, which must be leaves, are left there by the backward pass.
+/// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With `deferred` the
+/// backward pass puts the gradients of weight and bias there; both must be leaves.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const WeightGradients* deferred = nullptr);
 

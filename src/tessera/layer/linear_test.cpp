@@ -74,7 +74,7 @@ TEST(DeferredLinear, InputGradientComesAtOnceAndWeightsLater) {
   EXPECT_TRUE(later.empty());
 }
 
-// The first layer of a model has an input that wants no gradient.
+// The input of a model's first layer needs no gradient.
 TEST(DeferredLinear, WeightsLearnWhereTheInputDoesNot) {
   const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
   const at::Tensor weight = leaf({2, 5});

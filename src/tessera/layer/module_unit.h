@@ -7,7 +7,7 @@
 
 namespace tessera TSR_API {
 
-/// The parameters or buffers that a torch::nn module lists, as it names them.
+/// The parameters or buffers of a torch::nn module, with its names.
 template <class Items>
 Parameters listed_parameters(const Items& items, const std::string& prefix = "") {
   Parameters parameters;
@@ -15,7 +15,7 @@ Parameters listed_parameters(const Items& items, const std::string& prefix = "")
   return parameters;
 }
 
-/// A torch::nn module, or a holder of one, as a unit: from one tensor to one.
+/// A torch::nn module, or a holder of one, as a unit with one input and one output tensor.
 ///
 ///   Model model = model_of({module_unit("net", net)}, loss);
 template <class Module>
@@ -27,7 +27,7 @@ Unit module_unit(const std::string& name, Module module) {
       .forward = [module](const at::Tensor& x, const Pass&) mutable { return module->forward(x); }};
 }
 
-/// The modules of a torch::nn::Sequential as a list of units, with the names that it gives them.
+/// The modules of a torch::nn::Sequential as a list of units, with its names.
 template <class Sequential>
 std::vector<Unit> sequential_units(const Sequential& modules) {
   std::vector<Unit> units;

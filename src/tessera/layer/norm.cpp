@@ -12,7 +12,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-// Where 1 / root(mean square) is called scale: y = x·scale·weight.
+// With scale = 1 / root(mean square): y = x·scale·weight.
 class RmsNorm : public autograd::Function<RmsNorm> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
@@ -34,7 +34,7 @@ class RmsNorm : public autograd::Function<RmsNorm> {
     const at::Tensor unit = x * scale;
     const at::Tensor product = unit * gradients[0];
     const at::Tensor of_weight = product.flatten(0, -2).sum(0);
-    // What the scale's own dependence on x takes away.
+    // The term by which the scale depends on x.
     const at::Tensor mean = at::matmul(product, weight.unsqueeze(-1)).div_(x.size(-1));
     const at::Tensor of_x = at::mul(gradients[0], weight).addcmul_(unit, mean, -1).mul_(scale);
     return {of_x.to(x.scalar_type()), of_weight.to(saved[1].scalar_type()), {}};
@@ -43,8 +43,8 @@ class RmsNorm : public autograd::Function<RmsNorm> {
 
 }  // namespace
 
-// On a GPU LibTorch has one kernel each way; on a CPU its backward pass is a chain of a dozen
-// operators, three times as slow as ours.
+// On a GPU LibTorch has one kernel per direction. On a CPU its backward is a chain of a dozen
+// operators, three times slower than this one.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   if (x.is_cuda()) return at::rms_norm(x, weight.sizes(), weight, eps);
   return RmsNorm::apply(x, weight, eps);

@@ -6,7 +6,7 @@
 
 namespace tessera TSR_API {
 
-/// Each vector of the last dimension over the root of its mean square, times `weight`.
+/// RMS norm: each vector of the last dimension, divided by its root mean square, times `weight`.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ Result result_of(const at::Tensor& values, const at::Tensor& weights, const Norm
   return {y.detach(), x.grad(), weight.grad()};
 }
 
-// Against LibTorch's own, whose gradients autograd derives.
+// Compares with LibTorch's norm and its autograd gradients.
 void expect_libtorchs(at::ScalarType dtype, double tolerance) {
   const at::Tensor x = at::rand({2, 3, 16}, here(at::kDouble)).sub(0.5).to(dtype);
   const at::Tensor weight = at::rand({16}, here(at::kDouble)).add(0.5).to(dtype);

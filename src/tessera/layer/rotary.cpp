@@ -18,7 +18,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-// Slow turns become slower by `factor`, fast ones stay, and between the two it goes over smoothly.
+// Low frequencies are divided by `factor`, high ones stay, with a smooth transition between.
 double scaled(double frequency, const Llama3RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
   const double turns = original * frequency / (2 * std::numbers::pi);
@@ -27,9 +27,9 @@ double scaled(double frequency, const Llama3RopeScaling& scaling) {
   return kept * frequency + (1 - kept) * frequency / scaling.factor;
 }
 
-// [first·cos - second·sin, second·cos + first·sin], where `sign` turns the other way round.
-at::Tensor turned(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
-                  double sign) {
+// [first·cos - second·sin, second·cos + first·sin]; `sign` -1 rotates in the other direction.
+at::Tensor rotated(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
+                   double sign) {
   const int64_t pairs = heads.size(-1) / 2;
   const at::Tensor out = at::empty_like(heads, at::MemoryFormat::Contiguous);
   const auto half = [&](const at::Tensor& x, int64_t which) {
@@ -42,21 +42,21 @@ at::Tensor turned(const at::Tensor& heads, const at::Tensor& cosines, const at::
   return out;
 }
 
-// The gradient of a rotation is turned back: nothing of the forward pass has to be kept.
+// The backward is the inverse rotation, so nothing of the forward pass must be saved.
 class Rotation : public autograd::Function<Rotation> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& heads,
                             const at::Tensor& cosines, const at::Tensor& sines) {
     context->saved_data["cosines"] = cosines;
     context->saved_data["sines"] = sines;
-    return turned(heads, cosines, sines, 1);
+    return rotated(heads, cosines, sines, 1);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     const at::Tensor cosines = context->saved_data["cosines"].toTensor();
     const at::Tensor sines = context->saved_data["sines"].toTensor();
-    return {turned(gradients[0], cosines, sines, -1), {}, {}};
+    return {rotated(gradients[0], cosines, sines, -1), {}, {}};
   }
 };
 

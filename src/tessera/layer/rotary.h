@@ -11,22 +11,22 @@ namespace tessera TSR_API {
 
 struct LlamaConfig;
 
-/// How fast each pair of a head's elements turns with the position, in radians; Llama 3's scaling
-/// is in it.
+/// The angle per position of each pair of a head's elements, in radians; includes the scaling of
+/// Llama 3.
 std::vector<double> rotary_frequencies(const LlamaConfig& config);
 
-/// The cosines and sines of one frequency list at consecutive positions, [positions, 1, pairs].
+/// Cosines and sines for consecutive positions, [positions, 1, pairs].
 struct RotaryTable {
   at::Tensor cosines;
   at::Tensor sines;
 };
 
-/// Positions 0 … positions-1. Angles are taken in double and rounded once.
+/// For positions 0 … positions-1. Angles are computed in double and rounded once.
 RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positions,
                          const at::TensorOptions& options);
 
-/// Turns heads [batch, positions, heads, 2·pairs] by their positions; element i makes a pair with
-/// element i + pairs, as in Hugging Face's weights.
+/// Rotates heads [batch, positions, heads, 2·pairs] by their positions. Elements i and i + pairs
+/// form a pair, as in Hugging Face's weights.
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table);
 
 }  // namespace tessera

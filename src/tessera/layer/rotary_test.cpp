@@ -40,7 +40,8 @@ TEST(Rotary, TurnsEachPairByItsAngle) {
               1e-14);
 }
 
-// Rotations keep lengths, so the gradient of half the square is the result turned back: the input.
+// Rotations keep lengths, so the gradient of half the square is the inverse rotation of the
+// result: the input.
 TEST(Rotary, GradientIsTurnedBack) {
   const at::Tensor heads = at::rand({2, 5, 3, 16}, here(at::kDouble)).requires_grad_();
   rotate(heads, table_for(5)).square().sum().mul(0.5).backward();

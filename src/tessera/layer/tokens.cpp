@@ -21,7 +21,7 @@ bool is_known(const at::Tensor& tokens, int64_t vocab_size) {
   const auto column = place[1].item<int64_t>();
   throw ConfigError(concat("token id ", tokens[row][column].item<int64_t>(), " at [", row, ", ",
                            column, "] is outside the vocabulary of ", vocab_size,
-                           "; ids go from 0 to ", vocab_size - 1));
+                           "; ids must be from 0 to ", vocab_size - 1));
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ bool is_known(const at::Tensor& tokens, int64_t vocab_size) {
 void check_tokens(const at::Tensor& tokens, int64_t vocab_size) {
   TSR_CHECK(tokens.dim() == 2 && tokens.scalar_type() == at::kLong && tokens.numel() > 0,
             "tokens have shape ", tokens.sizes(), " and dtype ", tokens.scalar_type(),
-            "; give [batch, positions] of int64 (Long), at least one");
+            "; pass at least one row of [batch, positions] as int64 (Long)");
   if (tokens.is_cpu() && !is_known(tokens, vocab_size)) refuse_unknown(tokens, vocab_size);
 }
 
@@ -41,7 +41,7 @@ at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight) {
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets) {
   check_tokens(targets, logits.size(-1));
   TSR_CHECK(logits.sizes().slice(0, 2) == targets.sizes(), "logits of shape ", logits.sizes(),
-            " do not belong to targets of shape ", targets.sizes());
+            " do not match targets of shape ", targets.sizes());
   const bool narrow = logits.element_size() < 4;
   const at::Tensor rows = (narrow ? logits.to(at::kFloat) : logits).flatten(0, 1);
   return at::cross_entropy_loss(rows, targets.flatten());

@@ -8,16 +8,16 @@
 
 namespace tessera TSR_API {
 
-/// Refuses what is no [batch, positions] of int64, and ids outside the vocabulary, by a ConfigError
-/// with the place. Ids on a GPU are not looked at, which would stop it: check them before they go
-/// there.
+/// ConfigError unless `tokens` is [batch, positions] of int64 with ids in the vocabulary; it names
+/// the position. Ids on a GPU are not checked, to avoid a synchronization: check them before the
+/// copy.
 void check_tokens(const at::Tensor& tokens, int64_t vocab_size);
 
-/// The rows of `weight` [vocabulary, size] that the checked tokens name.
+/// The rows of `weight` [vocabulary, size] for the tokens, which are checked.
 at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight);
 
-/// The mean cross-entropy of [batch, positions, vocabulary] logits, in float32 at least. Targets
-/// are checked as tokens are.
+/// The mean cross-entropy of logits [batch, positions, vocabulary], at least in float32. Targets
+/// are checked like tokens.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace tessera

@@ -22,9 +22,9 @@ at::Tensor ids(std::vector<int64_t> values) {
 TEST(Tokens, OutsideTheVocabularyAreNamedWithTheirPlace) {
   const at::Tensor weight = at::rand({10, 4});
   EXPECT_EQ(message_of<ConfigError>([&] { embed(ids({3, 10, 2}), weight); }),
-            "token id 10 at [0, 1] is outside the vocabulary of 10; ids go from 0 to 9");
+            "token id 10 at [0, 1] is outside the vocabulary of 10; ids must be from 0 to 9");
   EXPECT_EQ(message_of<ConfigError>([&] { embed(ids({-1}), weight); }),
-            "token id -1 at [0, 0] is outside the vocabulary of 10; ids go from 0 to 9");
+            "token id -1 at [0, 0] is outside the vocabulary of 10; ids must be from 0 to 9");
   EXPECT_TRUE(embed(ids({9, 0}), weight)[0][0].equal(weight[9]));
 }
 
@@ -32,8 +32,8 @@ TEST(Tokens, OfAnotherShapeOrDtypeAreRefused) {
   EXPECT_THROW(check_tokens(at::zeros({3}, at::kLong), 10), ConfigError);
   EXPECT_THROW(check_tokens(at::zeros({0, 3}, at::kLong), 10), ConfigError);
   EXPECT_EQ(message_of<ConfigError>([] { check_tokens(at::zeros({1, 3}, at::kInt), 10); }),
-            "tokens have shape [1, 3] and dtype Int; give [batch, positions] of int64 (Long), at "
-            "least one");
+            "tokens have shape [1, 3] and dtype Int; pass at least one row of [batch, positions] "
+            "as int64 (Long)");
 }
 
 TEST(TokenLoss, IsTheMeanCrossEntropyInSinglePrecision) {

@@ -14,30 +14,30 @@
 
 namespace tessera TSR_API {
 
-/// What a forward pass gets besides its input.
+/// Arguments of a forward pass, in addition to its input.
 struct Pass {
-  /// Where layers leave their weight gradients; null if the backward pass computes them itself.
+  /// Where layers put their weight gradients; null if the backward pass computes them itself.
   const WeightGradients* deferred = nullptr;
 };
 
-/// A piece of a model that strategies treat as one: pipelines cut between units.
+/// The smallest part of a model for strategies: pipelines split between units.
 struct Unit {
   std::string name;            // "model.layers.3"
-  Parameters parameters = {};  // All that `forward` reads and training changes.
-  Parameters buffers = {};     // What it reads besides.
+  Parameters parameters = {};  // Tensors that `forward` reads and training changes.
+  Parameters buffers = {};     // Tensors that `forward` reads and training does not change.
   std::function<at::Tensor(const at::Tensor& x, const Pass& pass)> forward = {};
-  /// Whether `forward` leaves the costly weight gradients in Pass::deferred.
+  /// Whether `forward` puts the expensive weight gradients into Pass::deferred.
   bool defers = false;
 };
 
-/// A parameter that two units hold under one name.
+/// A parameter that two units share under one name.
 struct TiedParameter {
   std::string name;
-  int64_t first = 0;   // The unit whose copy counts,
-  int64_t second = 0;  // and the other one.
+  int64_t first = 0;   // The unit that owns it.
+  int64_t second = 0;  // The other unit.
 };
 
-/// The mean loss of some rows, a scalar, from what the last unit gave for them.
+/// The mean loss of some rows, a scalar, from the last unit's output.
 using ModelLoss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
 /// A model as an ordered list of units and a loss. Each rank builds the units that it runs.
@@ -45,22 +45,22 @@ using ModelLoss = std::function<at::Tensor(const at::Tensor& output, const at::T
 ///   Model model = model_of({module_unit("encoder", encoder), module_unit("head", head)}, loss);
 struct Model {
   int64_t num_units = 0;
-  /// These units. What is tied within them is one tensor, listed by the first unit that holds it.
+  /// Builds these units. A parameter tied within them is one tensor, listed by the first unit.
   std::function<std::vector<Unit>(Span units)> build = {};
   ModelLoss loss = {};
-  /// The units that stages share evenly. Those before them belong to the first stage, those after
-  /// them to the last.
+  /// The units to divide evenly between stages. Units before them belong to the first stage, units
+  /// after them to the last.
   Span layers = {};
   std::vector<TiedParameter> tied = {};
-  /// Gives parameters their values; empty if they are built with values. Only parts of them may be
-  /// here (Parameter::place).
+  /// Sets the values of parameters; empty if they are built with values. This rank may only hold
+  /// parts of them (Parameter::place).
   std::function<void(const Parameters&)> fill = {};
 };
 
-/// A model of units that exist.
+/// A model of existing units.
 Model model_of(std::vector<Unit> units, ModelLoss loss);
 
-/// Which units each stage holds. ConfigError if there are more stages than layers.
+/// The units of each stage. ConfigError if there are more stages than layers.
 std::vector<Span> stage_units(const Model& model, int64_t num_stages);
 
 }  // namespace tessera

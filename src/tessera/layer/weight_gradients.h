@@ -8,24 +8,24 @@
 
 namespace tessera TSR_API {
 
-/// Weight gradients that a backward pass has left for later, as zero-bubble schedules want it: the
-/// input gradient is passed on at once, the product for the weight waits here with what it needs.
+/// Deferred weight gradients, for zero-bubble schedules: the backward pass sends the input gradient
+/// at once, and queues the product for the weight gradient here with its operands.
 ///
 ///   WeightGradients later;
 ///   at::Tensor loss = token_loss(model.forward(tokens, {.deferred = &later}), targets);
-///   loss.backward();  // Input gradients; those of norms and embeddings, too.
-///   later.run();      // Now the weights have theirs.
+///   loss.backward();  // Gradients of inputs, norms and embeddings.
+///   later.run();      // Gradients of weights.
 ///
-/// A handle: copies share the queue. For one backward pass or one run() at a time.
+/// A handle: copies share the queue. Only one backward pass or run() at a time.
 class WeightGradients {
  public:
   WeightGradients();
 
   bool empty() const { return size() == 0; }
-  /// The number of products that wait.
+  /// Number of queued products.
   size_t size() const;
-  /// Computes them in the order in which they came, adds each to its weight's gradient as
-  /// backward() would have done, hooks included, and frees what they held.
+  /// Computes them in order, accumulates each like backward() would, including hooks, and frees
+  /// their operands.
   void run() const;
   void add(std::function<void()> product) const;
 

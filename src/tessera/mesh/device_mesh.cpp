@@ -29,13 +29,13 @@ GroupOptions options_of(const std::string& axis, const AxisOptions& options) {
 
 void check_options(const AxisNames& axes, const AxisOptions& options) {
   for (const auto& [name, unused] : options) {
-    TSR_CHECK(std::ranges::find(axes, name) != axes.end(), "options were given for axis '", name,
-              "', but groups are made for ", join(axes, ", "), did_you_mean(name, axes));
+    TSR_CHECK(std::ranges::find(axes, name) != axes.end(), "got options for axis '", name,
+              "', but the axes are ", join(axes, ", "), did_you_mean(name, axes));
   }
 }
 
 void check_layout(const Layout& layout, int64_t world_size) {
-  TSR_CHECK(!layout.axes().empty(), "a mesh without axes was asked for; name at least 1 axis");
+  TSR_CHECK(!layout.axes().empty(), "a mesh needs at least 1 axis, but got none");
   const GlobalRank last = layout.largest_rank();
   TSR_CHECK(last.value < world_size, "a mesh over ", layout, " has ", layout.size(),
             " ranks up to rank ", last, ", but the world has ranks 0 to ", world_size - 1,
@@ -43,7 +43,7 @@ void check_layout(const Layout& layout, int64_t world_size) {
 }
 
 // The groups of these axes that this rank is in. Every rank makes them in the order of the axes, so
-// that no two can wait for each other; everything that may be refused is equal on all of them.
+// that ranks cannot deadlock; errors are the same on all of them.
 std::vector<Group> make_groups(const WorldHandle& world, const Layout& layout,
                                const AxisNames& axes, const AxisOptions& options) {
   check_options(axes, options);
@@ -55,7 +55,7 @@ std::vector<Group> make_groups(const WorldHandle& world, const Layout& layout,
   return world.make_groups(requests);
 }
 
-// The group of a layout of one axis, not connected: what to compare with.
+// The group of a layout of one axis, not connected; for comparison only.
 std::vector<Group> handles_of(const WorldHandle& world, const Layout& line,
                               const GroupOptions& options) {
   if (!line.contains(world.rank())) return {};
@@ -68,7 +68,7 @@ void check_group(const Group& group, const Layout& layout, GlobalRank rank,
   TSR_CHECK(std::ranges::equal(group.ranks(), wanted), "group ", group.name(), " has ranks ",
             join(group.ranks(), ","), ", but axis '", axis, "' of ", layout, " has ",
             join(wanted, ","), " through rank ", rank,
-            "; give each axis its own group, with its ranks in the mesh's order");
+            "; pass each axis its own group, with its ranks in the mesh's order");
 }
 
 }  // namespace
@@ -93,8 +93,8 @@ DeviceMesh DeviceMesh::from_groups(const WorldHandle& world, Layout layout,
   auto root = std::make_shared<MeshRoot>(world, layout);
   if (!layout.contains(world.rank())) return {std::move(root), std::move(layout), {}};
   const AxisNames names = layout.axis_names();
-  TSR_CHECK(groups.size() == names.size(), groups.size(), " groups were given for the ",
-            names.size(), " axes of ", layout, "; give one for each of ", join(names, ", "));
+  TSR_CHECK(groups.size() == names.size(), "got ", groups.size(), " groups for the ", names.size(),
+            " axes of ", layout, "; pass one for each of ", join(names, ", "));
   for (size_t i = 0; i < names.size(); ++i) check_group(groups[i], layout, world.rank(), names[i]);
   return {std::move(root), std::move(layout), std::move(groups)};
 }
@@ -138,7 +138,7 @@ std::vector<Group> DeviceMesh::get_all_groups() const {
 }
 
 DeviceMesh DeviceMesh::slice(const AxisNames& names) const {
-  TSR_CHECK(!names.empty(), "no axis was named to be sliced from ", *this, "; name at least one");
+  TSR_CHECK(!names.empty(), "slice of ", *this, " needs at least 1 axis, but got none");
   check_member();
   std::vector<Layout> lines;
   std::vector<Group> groups;
@@ -159,7 +159,7 @@ DeviceMesh DeviceMesh::flatten(const std::string& name,
   if (!axis) {
     TSR_CHECK(!layout_.has_axis(chosen) && !root_->layout().has_axis(chosen), *this,
               " cannot be flattened into '", chosen,
-              "': its mesh has an axis of that name; choose another name");
+              "', because its mesh has an axis of that name; choose another name");
     axis = {flat, make_groups(root_->world(), flat, {chosen},
                               {{chosen, options.value_or(GroupOptions{})}})};
     root_->add(chosen, *axis);
@@ -168,7 +168,7 @@ DeviceMesh DeviceMesh::flatten(const std::string& name,
             "', which was made from other axes: ", axis->line, "; choose another name");
   TSR_CHECK(!options || axis->group == handles_of(root_->world(), flat, *options), *this,
             " was flattened into '", chosen,
-            "' with another lane or options; choose another name or give the same");
+            "' with another lane or options; choose another name, or pass the same options");
   return {root_, axis->line, axis->group};
 }
 
@@ -181,10 +181,10 @@ DeviceMesh DeviceMesh::split(const AxisKey& axis, const AxisSizes& parts,
                              const AxisOptions& options) const {
   const size_t index = index_of(axis);
   const std::string name = layout_.axes()[index].name();
-  TSR_CHECK(!parts.empty(), "axis '", name, "' cannot be split into no parts; name at least 1");
+  TSR_CHECK(!parts.empty(), "axis '", name, "' must be split into at least 1 part, but got none");
   for (const AxisSize& part : parts) {
     TSR_CHECK(!root_->find(part.name), "a part of axis '", name, "' cannot be named '", part.name,
-              "' like a flattened axis of its mesh; choose another name");
+              "', because a flattened axis has that name; choose another name");
   }
   Layout cut = layout_.split(name, parts);
   const auto made = make_groups(root_->world(), cut, names_of(parts), options);
@@ -197,12 +197,13 @@ DeviceMesh DeviceMesh::split(const AxisKey& axis, const AxisSizes& parts,
 }
 
 DeviceMesh DeviceMesh::concatenate(std::span<const DeviceMesh> meshes) {
-  TSR_CHECK(!meshes.empty(), "no meshes were given to be concatenated; give at least 1");
+  TSR_CHECK(!meshes.empty(), "concatenate needs at least 1 mesh, but got none");
   std::vector<Layout> layouts;
   std::vector<Group> groups;
   for (const DeviceMesh& mesh : meshes) {
-    TSR_CHECK(mesh.root_ == meshes[0].root_, meshes[0], " and ", mesh,
-              " were not cut from one mesh and cannot be concatenated; slice both from one");
+    TSR_CHECK(
+        mesh.root_ == meshes[0].root_, meshes[0], " and ", mesh,
+        " cannot be concatenated, because they have no common origin; slice both from one mesh");
     mesh.check_member();
     layouts.push_back(mesh.layout_);
     groups.insert(groups.end(), mesh.groups_.begin(), mesh.groups_.end());
@@ -223,8 +224,8 @@ bool operator==(const DeviceMesh& a, const DeviceMesh& b) {
 
 std::optional<size_t> DeviceMesh::find_own(const AxisKey& axis) const {
   if (const int64_t* const index = axis.place()) {
-    TSR_CHECK(0 <= *index && *index < ndim(), *this, " has no axis ", *index,
-              "; its axes go from 0 to ", ndim() - 1);
+    TSR_CHECK(0 <= *index && *index < ndim(), *this, " has no axis ", *index, "; choose 0 to ",
+              ndim() - 1);
     return static_cast<size_t>(*index);
   }
   const auto axes = layout_.axes();
@@ -237,8 +238,8 @@ size_t DeviceMesh::index_of(const AxisKey& axis) const {
   const std::optional<size_t> own = find_own(axis);
   if (own) return *own;
   const std::string_view name = *axis.name();
-  TSR_CHECK(!root_->find(name), "'", name, "' is no axis of ", *this,
-            " itself, but was flattened from some; slice it first");
+  TSR_CHECK(!root_->find(name), "'", name, "' is a flattened axis, not an axis of ", *this,
+            "; slice it first");
   refuse_unknown(name);
 }
 
@@ -265,8 +266,8 @@ std::string DeviceMesh::only_axis() const {
 
 void DeviceMesh::check_member() const {
   if (is_member()) return;
-  throw StateError(
-      concat("rank ", get_rank(), " is not in ", *this, "; ask is_member() before using its axes"));
+  throw StateError(concat("rank ", get_rank(), " is not in ", *this,
+                          "; check is_member() before using its axes"));
 }
 
 void DeviceMesh::refuse_unknown(std::string_view axis) const {
@@ -280,7 +281,7 @@ void DeviceMesh::refuse_unknown(std::string_view axis) const {
 DeviceMesh init_device_mesh(const WorldHandle& world, c10::IntArrayRef shape,
                             const AxisNames& names, const AxisOptions& options) {
   TSR_CHECK(shape.size() == names.size(), "a mesh of shape (", join(shape, ", "), ") got ",
-            names.size(), " names (", join(names, ", "), "); give every axis one name");
+            names.size(), " names (", join(names, ", "), "); pass one name per axis");
   AxisSizes axes;
   for (size_t i = 0; i < names.size(); ++i) axes.push_back({names[i], shape[i]});
   return {world, Layout::row_major(axes), options};

@@ -30,8 +30,7 @@ struct MeshAxis;
 
 namespace tessera TSR_API {
 
-/// An axis by its name, which may be an enumerator's such as olmo::MeshDimName::tp, or by its place
-/// among the mesh's axes.
+/// An axis by its name, by an enumerator such as olmo::MeshDimName::tp, or by its index.
 class AxisKey {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -42,7 +41,7 @@ class AxisKey {
   AxisKey(Name name) : key_(std::string_view(to_string(name))) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// Nothing where it is the other of the two.
+  /// One of the two is null.
   const std::string_view* name() const { return std::get_if<std::string_view>(&key_); }
   const int64_t* place() const { return std::get_if<int64_t>(&key_); }
 
@@ -50,34 +49,34 @@ class AxisKey {
   std::variant<std::string_view, int64_t> key_;
 };
 
-/// How the ranks of an axis talk, by the axis's name. Axes that are not named have the defaults.
+/// Group options by axis name. Other axes have the defaults.
 using AxisOptions = std::map<std::string, GroupOptions>;
 
-/// A Layout with live groups: one group an axis, made when the mesh is made.
+/// A Layout with live groups: one per axis, made with the mesh.
 ///
 ///   const DeviceMesh mesh(world, Layout::row_major({{"pp", 2}, {"dp", 2}, {"tp", 2}}));
 ///   all_reduce(x, mesh.get_group("tp")).wait();
 ///   const DeviceMesh model = mesh.slice({"pp", "tp"}).flatten("model");   // one axis of 4 ranks
 ///   mesh.get_group("model");                                              // the parent knows it
 ///
-/// A value: cheap to copy, never changed, but that flatten() makes a name known to all meshes of
-/// one origin. It does not keep its world open; making groups in a closed one raises StateError. A
-/// rank's place in a group is its index on the axis, also where ranks were listed unsorted.
+/// A value: cheap to copy and immutable, except that flatten() adds a name to all meshes of the
+/// same origin. It does not keep its world open; StateError for new groups in a closed world. A
+/// rank's group rank is its index on the axis, even if the ranks were listed unsorted.
 ///
-/// What makes groups is **collective**: all ranks of the mesh call it, in the same order. The
-/// others may call it as well, and hold a mesh that says that they are outside: is_member() is
-/// false, and what needs this rank's place raises StateError. Other refusals are ConfigErrors.
+/// Functions that make groups are **collective**: all ranks of the mesh call them, in the same
+/// order. Other ranks may call them as well; for them is_member() is false, and functions that need
+/// this rank's coordinate throw StateError. Other errors are ConfigErrors.
 class DeviceMesh {
  public:
   /// **Collective.** Every rank of the layout must be in the world.
   DeviceMesh(const WorldHandle& world, Layout layout, const AxisOptions& options = {});
-  /// A mesh of one axis over a group that exists. Local.
+  /// A mesh of one axis over an existing group. Local.
   static DeviceMesh from_group(const WorldHandle& world, const Group& group,
                                const std::string& axis);
-  /// A mesh over groups that exist, one an axis, with the layout's ranks in the layout's order.
+  /// A mesh over existing groups, one per axis, with the layout's ranks in the layout's order.
   /// Local. Ranks outside the layout need no groups.
   static DeviceMesh from_groups(const WorldHandle& world, Layout layout, std::vector<Group> groups);
-  // Moving copies, so that what was moved from is still the same mesh.
+  // Moving copies, so that a moved-from object is still the same mesh.
   DeviceMesh(const DeviceMesh&) = default;
   DeviceMesh& operator=(const DeviceMesh&) = default;
 
@@ -95,11 +94,11 @@ class DeviceMesh {
   bool is_member() const { return contains(get_rank()); }
   /// This process's rank in the world.
   GlobalRank get_rank() const;
-  /// This rank's index on every axis; nothing outside the mesh.
+  /// This rank's index on every axis; empty outside the mesh.
   std::optional<Coordinate> get_coordinate() const;
 
-  /// This rank's index on the axis, which is its rank in the axis's group. Flattened axes that lie
-  /// within the mesh may be named, here and below. Without an axis: that of a mesh of one axis.
+  /// This rank's index on the axis, which is its rank in the axis's group. Here and below, the axis
+  /// may be a flattened one within the mesh. Without an axis, the mesh must have exactly one.
   GroupRank get_local_rank(const AxisKey& axis) const;
   GroupRank get_local_rank() const;
   Group get_group(const AxisKey& axis) const;
@@ -107,24 +106,25 @@ class DeviceMesh {
   /// The groups of all axes, in their order.
   std::vector<Group> get_all_groups() const;
 
-  /// The sub-mesh of these axes, in this order, that goes through this rank. Local: it has the
-  /// groups of this mesh.
+  /// The sub-mesh of these axes, in this order, that contains this rank. Local: it uses the groups
+  /// of this mesh.
   DeviceMesh slice(const AxisNames& names) const;
-  /// slice() as PyTorch writes it: mesh["tp"], mesh[{"dp", "tp"}].
+  /// slice() in PyTorch's notation: mesh["tp"], mesh[{"dp", "tp"}].
   DeviceMesh operator[](const AxisNames& names) const { return slice(names); }
   DeviceMesh operator[](const std::convertible_to<AxisKey> auto& axis) const { return line(axis); }
-  /// **Collective.** The mesh as one axis, the first axis slowest; "dp_tp" where no name is given.
-  /// The name is known from now on to every mesh of this origin in which the axis lies. The same
-  /// again gives the same.
+  /// **Collective.** The mesh as one axis, the first axis slowest; the default name is "dp_tp".
+  /// Every mesh of this origin that contains the axis then knows the name. Calling it again returns
+  /// the same axis.
   DeviceMesh flatten(const std::string& name = "",
                      const std::optional<GroupOptions>& options = std::nullopt) const;
-  /// The flattened axis of this name, wherever in this origin it lies; nothing where there is none.
+  /// The flattened axis of this name in any mesh of this origin; empty if there is none.
   std::optional<DeviceMesh> flattened(std::string_view name) const;
-  /// **Collective.** One axis cut into several, the first part slowest; options are for the parts.
+  /// **Collective.** Splits one axis into several, the first part slowest; `options` are for the
+  /// parts.
   DeviceMesh split(const AxisKey& axis, const AxisSizes& parts,
                    const AxisOptions& options = {}) const;
-  /// Meshes of one origin, such as slices and what was flattened or split, as one: their axes side
-  /// by side. Local.
+  /// One mesh with the axes of several meshes of the same origin, e.g. slices and flattened or
+  /// split meshes. Local.
   static DeviceMesh concatenate(std::span<const DeviceMesh> meshes);
 
   /// "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7".
@@ -132,14 +132,14 @@ class DeviceMesh {
   friend std::ostream& operator<<(std::ostream& out, const DeviceMesh& mesh) {
     return out << mesh.to_string();
   }
-  /// Equal axes, ranks at every coordinate, lanes and options.
+  /// Compares axes, ranks at every coordinate, lanes and options.
   friend TSR_API bool operator==(const DeviceMesh& a, const DeviceMesh& b);
 
  private:
   DeviceMesh(std::shared_ptr<mesh::detail::MeshRoot> root, Layout layout,
              std::vector<Group> groups);
 
-  /// Where the axis stands among this mesh's own.
+  /// The index of the axis among this mesh's own.
   size_t index_of(const AxisKey& axis) const;
   std::optional<size_t> find_own(const AxisKey& axis) const;
   /// The axis through this rank, own or flattened.
@@ -151,11 +151,11 @@ class DeviceMesh {
 
   std::shared_ptr<mesh::detail::MeshRoot> root_;  // Shared by all meshes of one origin.
   Layout layout_;
-  std::vector<Group> groups_;  // One an axis; none where this rank is outside.
+  std::vector<Group> groups_;  // One per axis; none if this rank is outside.
 };
 
-/// **Collective.** A mesh over ranks 0, 1, …, the last axis fastest. A mesh over other ranks is
-/// made from Layout::from_ranks.
+/// **Collective.** A mesh over ranks 0, 1, …, the last axis fastest. For other ranks use
+/// Layout::from_ranks.
 DeviceMesh init_device_mesh(const WorldHandle& world, c10::IntArrayRef shape,
                             const AxisNames& names, const AxisOptions& options = {});
 

@@ -80,7 +80,7 @@ TEST_F(Cube, RefusesAxesThatItHasNot) {
             "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7 has no axis 'ppp'; it has pp, dp, tp; did "
             "you mean 'pp'?");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.get_group(3); }),
-            "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7 has no axis 3; its axes go from 0 to 2");
+            "DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7 has no axis 3; choose 0 to 2");
   EXPECT_THROW((void)mesh.size(-1), ConfigError);
   EXPECT_THROW((void)mesh.get_local_rank("expert"), ConfigError);
 }
@@ -108,8 +108,7 @@ TEST_F(Cube, AllAxesAreTheMeshItself) {
 TEST_F(Cube, RefusesBadSlices) {
   EXPECT_EQ(
       message_of<ConfigError>([&] { (void)mesh.slice({}); }),
-      "no axis was named to be sliced from DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7; name at "
-      "least one");
+      "slice of DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7 needs at least 1 axis, but got none");
   EXPECT_THROW((void)mesh.slice({"tp", "tp"}), ConfigError);
   EXPECT_THROW((void)mesh.slice({"cp"}), ConfigError);
   EXPECT_THROW((void)mesh.slice({"tp"}).slice({"dp"}), ConfigError);
@@ -170,8 +169,8 @@ TEST_F(Cube, RefusesNamesThatMeanSomethingElse) {
             "DeviceMesh(dp=2, tp=2) over ranks 4-7 cannot be flattened into 'x', which was made "
             "from other axes: [x=4:2] from rank 1; choose another name");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.slice({"pp", "dp"}).flatten("tp"); }),
-            "DeviceMesh(pp=2, dp=2) over ranks 1,3,5,7 cannot be flattened into 'tp': its mesh has "
-            "an axis of that name; choose another name");
+            "DeviceMesh(pp=2, dp=2) over ranks 1,3,5,7 cannot be flattened into 'tp', because its "
+            "mesh has an axis of that name; choose another name");
   EXPECT_THROW((void)mesh.slice({"pp", "dp"}).flatten("dp"), ConfigError);
   EXPECT_THROW((void)mesh.slice({"tp"}).flatten("x"), ConfigError);
 }
@@ -184,13 +183,13 @@ TEST_F(Cube, FlattenedAxesHaveOptionsOfTheirOwn) {
   EXPECT_EQ(pair.flatten("x", GroupOptions{.lane = Lane::kReduce}), flat);
   EXPECT_EQ(message_of<ConfigError>([&] { (void)pair.flatten("x", GroupOptions{}); }),
             "DeviceMesh(pp=2, dp=2) over ranks 1,3,5,7 was flattened into 'x' with another lane or "
-            "options; choose another name or give the same");
+            "options; choose another name, or pass the same options");
 }
 
 TEST_F(Cube, RefusesOverlappingAxes) {
   (void)mesh.slice({"pp", "dp"}).flatten("x");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.slice({"x", "dp"}); }),
-            "the axes x=4:2 and dp=2:2 step through the same ranks; choose one of them");
+            "the axes x=4:2 and dp=2:2 overlap in their ranks; choose one of them");
   EXPECT_THROW((void)mesh.slice({"pp", "x"}), ConfigError);
 }
 
@@ -213,18 +212,18 @@ TEST_F(Cube, RefusesBadSplits) {
             "axis 'tp' of size 2 cannot be split into parts whose product is 4; the product of the "
             "parts must be the size of the axis");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.split("tp", {}); }),
-            "axis 'tp' cannot be split into no parts; name at least 1");
+            "axis 'tp' must be split into at least 1 part, but got none");
   EXPECT_THROW((void)mesh.split("tp", {{"dp", 1}, {"b", 2}}), ConfigError);
   EXPECT_THROW((void)mesh.split("tpp", {{"a", 1}, {"b", 2}}), ConfigError);
   EXPECT_THROW((void)mesh.split(3, {{"a", 1}, {"b", 2}}), ConfigError);
   EXPECT_THROW((void)mesh.split("tp", {{"a", 1}, {"b", 2}}, {{"tp", {}}}), ConfigError);
   (void)mesh.slice({"pp", "dp"}).flatten("x");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.split("tp", {{"x", 1}, {"b", 2}}); }),
-            "a part of axis 'tp' cannot be named 'x' like a flattened axis of its mesh; choose "
-            "another name");
+            "a part of axis 'tp' cannot be named 'x', because a flattened axis has that name; "
+            "choose another name");
   EXPECT_EQ(message_of<ConfigError>([&] { (void)mesh.split("x", {{"a", 2}, {"b", 2}}); }),
-            "'x' is no axis of DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7 itself, but was "
-            "flattened from some; slice it first");
+            "'x' is a flattened axis, not an axis of DeviceMesh(pp=2, dp=2, tp=2) over ranks 0-7; "
+            "slice it first");
 }
 
 TEST_F(Cube, Concatenates) {
@@ -243,8 +242,8 @@ TEST_F(Cube, RefusesBadConcatenations) {
   EXPECT_THROW((void)DeviceMesh::concatenate(overlap), ConfigError);
   const std::array strangers{mesh.slice({"pp"}), DeviceMesh(world, kCube).slice({"tp"})};
   EXPECT_EQ(message_of<ConfigError>([&] { (void)DeviceMesh::concatenate(strangers); }),
-            "DeviceMesh(pp=2) over ranks 1,5 and DeviceMesh(tp=2) over ranks 4,5 were not cut from "
-            "one mesh and cannot be concatenated; slice both from one");
+            "DeviceMesh(pp=2) over ranks 1,5 and DeviceMesh(tp=2) over ranks 4,5 cannot be "
+            "concatenated, because they have no common origin; slice both from one mesh");
   EXPECT_THROW((void)DeviceMesh::concatenate({}), ConfigError);
 }
 
@@ -266,8 +265,7 @@ TEST_F(Cube, OptionsAreGivenByAxis) {
   EXPECT_NE(other.get_group("tp"), mesh.get_group("tp"));
   EXPECT_EQ(other.get_group("pp"), mesh.get_group("pp"));
   EXPECT_EQ(message_of<ConfigError>([&] { DeviceMesh(world, kCube, {{"ttp", {}}}); }),
-            "options were given for axis 'ttp', but groups are made for pp, dp, tp; did you mean "
-            "'tp'?");
+            "got options for axis 'ttp', but the axes are pp, dp, tp; did you mean 'tp'?");
 }
 
 TEST(DeviceMesh, FromShapeAndNames) {
@@ -276,7 +274,7 @@ TEST(DeviceMesh, FromShapeAndNames) {
   const DeviceMesh mesh = init_device_mesh(world, shape, {"dp", "tp"});
   EXPECT_EQ(mesh, DeviceMesh(world, Layout::row_major({{"dp", 2}, {"tp", 4}})));
   EXPECT_EQ(message_of<ConfigError>([&] { init_device_mesh(world, shape, {"dp"}); }),
-            "a mesh of shape (2, 4) got 1 names (dp); give every axis one name");
+            "a mesh of shape (2, 4) got 1 names (dp); pass one name per axis");
   EXPECT_THROW(init_device_mesh(world, shape, {"dp", "dp"}), ConfigError);
   EXPECT_THROW(init_device_mesh(world, shape, {"dp", ""}), ConfigError);
   EXPECT_THROW(init_device_mesh(world, {}, {}), ConfigError);
@@ -293,7 +291,7 @@ TEST(DeviceMesh, RefusesMoreRanksThanTheWorldHas) {
   EXPECT_THROW(Layout::from_ranks({{"dp", 2}, {"tp", 2}}, to_ranks({0, 1, 2, 1})), ConfigError);
 }
 
-// The peer's groups are sorted, so that a rank's place in the group is not its index on the axis.
+// PyTorch sorts groups, so there a rank's group rank may differ from its index on the axis.
 TEST(DeviceMesh, AnUnsortedRankListKeepsItsOrder) {
   const Layout layout = Layout::from_ranks({{"dp", 3}}, to_ranks({7, 5, 3}));
   for (const auto& [rank, index] : {std::pair{7, 0}, {5, 1}, {3, 2}}) {
@@ -306,7 +304,7 @@ TEST(DeviceMesh, AnUnsortedRankListKeepsItsOrder) {
   }
 }
 
-TEST(DeviceMesh, RanksOutsideHoldAMeshThatSaysSo) {
+TEST(DeviceMesh, RanksOutsideAreNoMembers) {
   const World world = World::fake(GlobalRank{6}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}, {"tp", 2}}));
   EXPECT_FALSE(mesh.is_member());
@@ -314,8 +312,8 @@ TEST(DeviceMesh, RanksOutsideHoldAMeshThatSaysSo) {
   EXPECT_EQ(mesh.shape(), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(mesh.size("tp"), 2);
   EXPECT_EQ(message_of<StateError>([&] { (void)mesh.get_group("tp"); }),
-            "rank 6 is not in DeviceMesh(dp=2, tp=2) over ranks 0-3; ask is_member() before using "
-            "its axes");
+            "rank 6 is not in DeviceMesh(dp=2, tp=2) over ranks 0-3; check is_member() before "
+            "using its axes");
   EXPECT_THROW((void)mesh.slice({"tp"}), StateError);
   EXPECT_THROW((void)mesh.get_all_groups(), StateError);
   EXPECT_THROW((void)mesh.get_local_rank("tp"), StateError);
@@ -352,15 +350,15 @@ TEST(DeviceMesh, FromGroups) {
   EXPECT_EQ(mesh, DeviceMesh(world, layout));
   EXPECT_EQ(mesh.get_group("tp").name(), "b");
   EXPECT_EQ(message_of<ConfigError>([&] { DeviceMesh::from_groups(world, layout, {dp}); }),
-            "1 groups were given for the 2 axes of [dp=2:4 tp=4:1]; give one for each of dp, tp");
+            "got 1 groups for the 2 axes of [dp=2:4 tp=4:1]; pass one for each of dp, tp");
   EXPECT_EQ(message_of<ConfigError>([&] { DeviceMesh::from_groups(world, layout, {tp, dp}); }),
             "group b has ranks 4,5,6,7, but axis 'dp' of [dp=2:4 tp=4:1] has 1,5 through rank 5; "
-            "give each axis its own group, with its ranks in the mesh's order");
+            "pass each axis its own group, with its ranks in the mesh's order");
   const Group reversed = world.group(to_ranks({5, 1}));
   EXPECT_THROW(DeviceMesh::from_groups(world, layout, {reversed, tp}), ConfigError);
 }
 
-// A size-1 axis needs no communicator, and an axis over all ranks has the world's.
+// An axis of size 1 needs no communicator, and an axis over all ranks has the world's.
 TEST(DeviceMesh, AnAxisOverTheWorldIsTheWorldsGroup) {
   const World world = World::fake(GlobalRank{5}, 8);
   const DeviceMesh mesh(world, Layout::row_major({{"pp", 1}, {"dp", 8}, {"tp", 1}}));
@@ -380,7 +378,7 @@ TEST(DeviceMesh, ActsAsAnyRankOfALargeWorld) {
   EXPECT_EQ(mesh.to_string(), "DeviceMesh(pp=16, dp=128, tp=8) over ranks 0-16383");
 }
 
-TEST(DeviceMesh, OutlivesAMoveOfItsWorldAndSaysWhenItIsClosed) {
+TEST(DeviceMesh, OutlivesAMoveOfItsWorldAndThrowsWhenItIsClosed) {
   World world = World::fake(GlobalRank{5}, 8);
   const DeviceMesh mesh(world, kCube);
   World moved = std::move(world);

@@ -22,7 +22,7 @@ void set_variable(const std::string& name, const std::optional<std::string>& val
   }
 }
 
-// Changes variables of this process; at its end they are what they were, unless they are kept.
+// Changes environment variables and restores them at its end, unless they are kept.
 class ChangedVariables {
  public:
   ChangedVariables() = default;
@@ -54,7 +54,7 @@ void obey(const VariableRule& rule, ChangedVariables& variables) {
     case Action::kSetIfAbsent:
       if (!process_environment()(rule.name)) variables.set(rule.name, rule.value);
       break;
-    case Action::kRefuse:  // All ranks have agreed that it does not apply.
+    case Action::kRefuse:  // All ranks have checked that it does not apply.
       break;
   }
 }
@@ -69,8 +69,8 @@ Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
       return Backend::kNccl;
     case GroupBackend::kUcc:
       TSR_CHECK(world.backend() == Backend::kFake, spec.name,
-                " asks for UCC, which Tessera has no back end for; choose nccl, or leave the back "
-                "end to the device");
+                " needs UCC, but Tessera has no UCC back end; choose nccl, or leave the back end "
+                "to the device");
       return Backend::kFake;
   }
   return Backend::kAuto;
@@ -91,7 +91,7 @@ bool is_sharp(const GroupRequest& request) {
   return request.options.sharp && request.options.backend == Backend::kNccl;
 }
 
-// NCCL connects, and reads the variable, at a communicator's first operation: the barrier.
+// NCCL connects and reads the variable in the first operation of a communicator: the barrier.
 std::vector<Group> make_sharp(std::span<const GroupRequest> requests, const WorldHandle& world) {
   ChangedVariables variables;
   variables.set(kSharpVariable, "1");
@@ -140,12 +140,12 @@ std::string text_of(const GroupSpec& spec) {
   const GroupFamily& family = spec.groups;
   return concat("group ", spec.name, " along ", join(family.axes(), ","), " of ", family.layout(),
                 ", ", text_of(family.selection()), ", ", to_string(spec.backend), ", ",
-                to_string(spec.lane), ", time-out ",
+                to_string(spec.lane), ", timeout ",
                 spec.timeout ? concat(spec.timeout->count(), " min") : "the world's",
                 spec.sharp ? ", sharp, " : ", ", text_of(spec.options));
 }
 
-// Ranks with different plans would wait for each other in groups that the others do not make.
+// With different plans, ranks would wait in groups that others do not make.
 void check_same_plan(const Plan& plan, const WorldHandle& world) {
   std::vector<std::string> lines;
   for (const GroupSpec& spec : plan.specs()) lines.push_back(text_of(spec));
@@ -165,19 +165,19 @@ const Group* RealizedPlan::find(std::string_view name) const& {
 
 const Group& RealizedPlan::group(std::string_view name) const& {
   if (const Group* const found = find(name)) return *found;
-  plan_.spec(name);  // Names the nearest if the plan has none.
-  throw ConfigError(concat("this rank is in no group ", name, " of the plan"));
+  plan_.spec(name);  // If the plan has none, the error has the nearest name.
+  throw ConfigError(concat("this rank is not in a group ", name, " of the plan"));
 }
 
 RealizedPlan realize(const Plan& plan, const WorldHandle& world) {
   TSR_CHECK(plan.world() == world.size(), "a plan for ", plan.world(),
-            " ranks cannot be realised in a world of ", world.size(),
+            " ranks cannot be realized in a world of ", world.size(),
             "; plan for that number of ranks");
   std::vector<GroupRequest> requests;
   for (PlannedGroup& group : plan.groups_of(world.rank())) {
     requests.push_back(request_of(std::move(group), world));
   }
-  check_together(world, "what the plan asks of the variables",
+  check_together(world, "the plan's rule for environment variables",
                  [&] { check_variables(plan.variables(), process_environment()); });
   check_same_plan(plan, world);
   ChangedVariables variables;

@@ -12,7 +12,7 @@
 
 namespace tessera TSR_API {
 
-/// A plan and the live groups of it that this rank is in.
+/// A plan and its live groups that contain this rank.
 class RealizedPlan {
  public:
   RealizedPlan(Plan plan, std::vector<Group> groups);
@@ -22,9 +22,9 @@ class RealizedPlan {
   /// In the order of creation. Each has its spec's name.
   std::span<const Group> groups() const& { return groups_; }
   std::vector<Group> groups() && { return std::move(groups_); }
-  /// The group of this name; null where the plan has none or this rank is not in it.
+  /// The group of this name; null if the plan has none or this rank is not in it.
   const Group* find(std::string_view name) const&;
-  const Group* find(std::string_view name) && = delete;  // It would point into nothing.
+  const Group* find(std::string_view name) && = delete;  // The pointer would dangle.
   /// The same; ConfigError if there is none.
   const Group& group(std::string_view name) const&;
   Group group(std::string_view name) && { return group(name); }
@@ -34,13 +34,12 @@ class RealizedPlan {
   std::vector<Group> groups_;
 };
 
-/// **Collective.** Obeys the plan's rules about variables and makes every communicator of this rank
-/// in the plan's order, so that no two ranks can wait for each other.
+/// **Collective.** Applies the plan's rules for environment variables and makes every communicator
+/// of this rank in the plan's order, so that ranks cannot deadlock.
 ///
-/// All ranks agree first that the rules hold on each of them and that they have the same plan: if
-/// not, all throw ConfigError, which names the group that differs. Where anything fails, the
-/// variables are what they were. UCC is known to fake worlds alone; elsewhere a plan that asks for
-/// it raises ConfigError.
+/// The ranks first check that the rules hold on each of them and that they have the same plan: if
+/// not, all throw ConfigError, which names the group that differs. If anything fails, the variables
+/// are restored. Only fake worlds support UCC; ConfigError for a plan with UCC elsewhere.
 RealizedPlan realize(const Plan& plan, const WorldHandle& world);
 
 }  // namespace tessera

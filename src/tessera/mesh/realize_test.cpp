@@ -51,10 +51,10 @@ TEST(Realize, ObeysTheRulesAboutVariables) {
   EXPECT_EQ(realize(megatron_plan(2, ucc), world).groups().size(), 20U);
   EXPECT_EQ(std::getenv("NCCL_COLLNET_ENABLE"), nullptr) << "is removed";
   EXPECT_STREQ(std::getenv("UCX_NET_DEVICES"), "all") << "is set";
-  EXPECT_STREQ(std::getenv("UCX_TLS"), "tcp") << "is set only where it is absent";
+  EXPECT_STREQ(std::getenv("UCX_TLS"), "tcp") << "is set only if it is absent";
 }
 
-TEST(Realize, LeavesVariablesAloneWhereItFails) {
+TEST(Realize, RestoresVariablesIfItFails) {
   const MegatronConfig ucc{.pipeline_model_parallel_size = 2,
                            .pipeline_model_parallel_comm_backend = "ucc"};
   unsetenv("UCX_RNDV_THRESH");
@@ -88,7 +88,7 @@ TEST(Realize, GroupsThatDescribeTheSameShareACommunicator) {
   const auto realized = realize(megatron_plan(4, {.high_priority_stream_groups = {"dp"}}), world);
   EXPECT_TRUE(*realized.find("DATA_PARALLEL_GROUP") ==
               *realized.find("DATA_PARALLEL_GROUP_WITH_CP"))
-      << "NCCL's options count on NCCL alone";
+      << "NCCL's options only matter with NCCL";
   EXPECT_FALSE(*realized.find("DATA_PARALLEL_GROUP") == *realized.find("DATA_PARALLEL_GROUP_GLOO"));
 }
 

@@ -37,7 +37,7 @@ int64_t Llama::parameter_count() const {
 
 void Llama::to(at::ScalarType dtype) {
   TSR_CHECK(at::isFloatingType(dtype), "a Llama of dtype ", dtype,
-            " cannot be trained; choose a floating-point one");
+            " cannot be trained; choose a floating-point dtype");
   options_.dtype = dtype;
   move();
 }
@@ -71,7 +71,7 @@ void Llama::load(const WeightFiles& files) {
 
 void Llama::save(const std::string& folder, int64_t shard_bytes) const {
   if (is_unallocated())
-    throw StateError("a Llama without values cannot be saved; call load() or initialize() first");
+    throw StateError("cannot save a Llama without weights; call load() or initialize() first");
   save(folder, shard_bytes, own_values);
 }
 

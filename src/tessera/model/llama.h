@@ -16,13 +16,13 @@ namespace tessera TSR_API {
 class WeightFiles;
 
 /// A Llama in one process, with Hugging Face's parameter names. It is built without memory for its
-/// weights, then filled from files or by initial values.
+/// weights; load() or initialize() fills it.
 ///
 ///   Llama model(parse_llama_config(text, path));
 ///   model.load(WeightFiles(folder));
 ///   token_loss(model.forward(tokens), targets).backward();
 ///
-/// For one thread at a time. A Llama on several ranks is a list of the same units: llama_model().
+/// One thread at a time. For several ranks, llama_model() has the same units as a list.
 class Llama {
  public:
   explicit Llama(const LlamaConfig& config, const LlamaOptions& options = {});
@@ -37,25 +37,26 @@ class Llama {
   /// Embedding, blocks in their order, norm and head.
   const std::vector<Unit>& units() const& { return units_; }
   std::vector<Unit> units() && { return std::move(units_); }
-  /// Those of all units. A tied head is the embedding and is listed once, under its name.
+  /// The parameters of all units. A tied head is the embedding's weight and listed once, under that
+  /// name.
   Parameters named_parameters() const;
   /// The number of elements in named_parameters().
   int64_t parameter_count() const;
 
-  /// Changes the parameters in place; their gradients are dropped.
+  /// Changes the parameters in place and drops their gradients.
   void to(at::ScalarType dtype);
   void to(at::Device device);
 
-  /// Whether parameters have no memory; what reads them raises an error.
+  /// Whether parameters have no memory yet; reading them is an error.
   bool is_unallocated() const;
   /// See fill_llama().
   void initialize(uint64_t seed);
   void load(const WeightFiles& files);
-  /// Writes a Hugging Face folder: config.json and the weights, in several files with an index
-  /// if they have more than `shard_bytes`. ConfigError if the folder holds weights already.
+  /// Writes a Hugging Face folder: config.json and the weights, in several files with an index if
+  /// they exceed `shard_bytes`. ConfigError if the folder already has weights.
   void save(const std::string& folder, int64_t shard_bytes = kShardBytes) const;
-  /// The same with values from elsewhere, one parameter after the other: of a model whose parts lie
-  /// on several ranks, for instance.
+  /// The same with values from `source`, one parameter after the other, e.g. for a model that is
+  /// distributed over several ranks.
   void save(const std::string& folder, int64_t shard_bytes, const ParameterSource& source) const;
   static constexpr int64_t kShardBytes = int64_t{5} << 30;
 

@@ -1,4 +1,4 @@
-// What transformers computed, kept in tests/golden/llama: make_llama.py there made it.
+// Compares with results of transformers in tests/golden/llama, written by make_llama.py.
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ LlamaConfig config_of(const fs::path& folder) {
   return parse_llama_config(text.str(), folder.string());
 }
 
-/// What the peer answered.
+/// The peer's results.
 class Answers {
  public:
   explicit Answers(const fs::path& folder) : file_(folder / "answers.safetensors") {}
@@ -63,7 +63,7 @@ TEST_P(LlamaGolden, LogitsAreThoseOfTransformers) {
   EXPECT_LT(largest_difference(logits, answers_.tensor("logits")), 2e-5);
 }
 
-// The peer computed in single precision: double, too, comes no nearer than that.
+// The peer computed in single precision, so double is not closer.
 TEST_P(LlamaGolden, LogitsAreTheSameInDouble) {
   const at::Tensor logits = loaded({.dtype = at::kDouble}).forward(answers_.tensor("tokens"));
   EXPECT_EQ(logits.scalar_type(), at::kDouble);

@@ -1,4 +1,4 @@
-// A program of its own: the allocator that counts stays until the end of the process.
+// A separate program: the counting allocator stays until the end of the process.
 #include <gtest/gtest.h>
 
 #include "tessera/format/llama_presets.h"
@@ -28,7 +28,7 @@ TEST(LlamaMemory, IsChangedWithoutMemory) {
   EXPECT_EQ(LiveMemory::watch().bytes(), before);
 }
 
-// Each value is in memory once, and what a conversion needs besides is gone at the end.
+// Each value is in memory once, and temporary memory of conversions is freed at the end.
 TEST(LlamaMemory, FillingTakesTheParametersAndNothingElse) {
   LlamaConfig config = llama_preset("llama3-70b");
   config.vocab_size = 100;

@@ -64,14 +64,14 @@ TEST(Llama, ParametersHaveHuggingFaceNamesInAFixedOrder) {
                        "model.norm.weight", "lm_head.weight"}));
 }
 
-// Units as a stage of a pipeline builds them.
+// Units, built like a pipeline stage does.
 std::vector<Unit> filled_units(const LlamaConfig& config, Span range) {
   std::vector<Unit> units = llama_units(config, {.device = testkit::device()}, range);
   for (const Unit& unit : units) fill_llama(unit.parameters, config, 7);
   return units;
 }
 
-TEST(LlamaUnits, OneAfterTheOtherAreTheWhole) {
+TEST(LlamaUnits, InSequenceAreTheWholeModel) {
   for (const bool tied : {false, true}) {
     const LlamaConfig config = small(tied);
     const at::Tensor expected = filled(config).forward(some_tokens());
@@ -83,7 +83,7 @@ TEST(LlamaUnits, OneAfterTheOtherAreTheWhole) {
   }
 }
 
-TEST(LlamaUnits, HoldTheParametersOfTheWholeBetweenThem) {
+TEST(LlamaUnits, TogetherHaveAllParameters) {
   const LlamaConfig config = small();
   std::map<std::string, at::Tensor> whole;
   for (const Parameter& p : filled(config).named_parameters()) whole[p.name] = p.tensor;
@@ -107,7 +107,7 @@ TEST(LlamaUnits, ListWhatAStrategyTreatsAsOne) {
   EXPECT_EQ(model.units()[4].parameters.size(), 2U);
 }
 
-TEST(LlamaUnits, ATiedHeadHoldsTheEmbeddingIfNobodyElseDoes) {
+TEST(LlamaUnits, ATiedHeadHoldsTheEmbeddingIfNoOtherUnitDoes) {
   EXPECT_EQ(Llama(small(true)).units()[4].parameters.size(), 1U);  // The norm.
   const Parameters alone = llama_units(small(true), {}, {4, 5})[0].parameters;
   ASSERT_EQ(alone.size(), 2U);
@@ -170,7 +170,7 @@ TEST(Llama, ChangesItsDtypeInPlace) {
   const at::Tensor weight = model.named_parameters()[1].tensor;
   const at::Tensor expected = model.forward(some_tokens());
   model.to(at::kBFloat16);
-  EXPECT_EQ(weight.scalar_type(), at::kBFloat16);  // Who held it has it still.
+  EXPECT_EQ(weight.scalar_type(), at::kBFloat16);  // Handles still refer to it.
   const at::Tensor logits = model.forward(some_tokens());
   EXPECT_EQ(logits.scalar_type(), at::kBFloat16);
   EXPECT_LT(largest_difference(logits.to(at::kFloat), expected),
@@ -194,18 +194,17 @@ TEST(Llama, InitialValuesFollowTheConfig) {
 TEST(Llama, RefusesWhatDoesNotFit) {
   const Llama model = filled(small());
   EXPECT_EQ(message_of<ConfigError>([&] { model.forward(some_tokens().cpu().add(48)); }),
-            "token id 48 at [0, 0] is outside the vocabulary of 48; ids go from 0 to 47");
+            "token id 48 at [0, 0] is outside the vocabulary of 48; ids must be from 0 to 47");
   EXPECT_EQ(message_of<ConfigError>([&] { model.units()[1].forward(some_tokens(), {}); }),
-            "hidden states of shape [2, 12] came; blocks take [batch, positions, 32]");
+            "hidden states have shape [2, 12], but blocks need [batch, positions, 32]");
   EXPECT_EQ(message_of<ConfigError>([] { Llama(small(), {.dtype = at::kLong}); }),
-            "a Llama of dtype Long cannot be trained; choose a floating-point one");
+            "a Llama of dtype Long cannot be trained; choose a floating-point dtype");
   EXPECT_EQ(message_of<ConfigError>([] { llama_units(small(), {}, {2, 6}); }),
-            "units 2 to 6 of a Llama that has 5");
+            "units 2 to 6 do not exist; the Llama has 5");
 }
 
-TEST(Llama, WithoutValuesSaysWhatIsMissing) {
-  const std::string expected =
-      "the Llama has no values yet; call load() or initialize() before it runs";
+TEST(Llama, WithoutWeightsThrows) {
+  const std::string expected = "the Llama has no weights yet; call load() or initialize() first";
   const Llama model(small());
   const at::Tensor hidden = at::rand({1, 2, 32}, here());
   EXPECT_EQ(message_of<StateError>([&] { model.forward(some_tokens()); }), expected);

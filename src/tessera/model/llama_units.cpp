@@ -30,12 +30,12 @@ Parameter vocabulary_parameter(const char* name, const at::Tensor& weight) {
   return {name, weight, 0};
 }
 
-/// The angles for the positions seen last, which all blocks share.
+/// The rotary angles of the last sequence length, shared by all blocks.
 class Rotary {
  public:
   explicit Rotary(const LlamaConfig& config) : frequencies_(rotary_frequencies(config)) {}
 
-  // Made again for another length, dtype or device alone.
+  // Only recomputed for another length, dtype or device.
   const RotaryTable& table_for(const at::Tensor& hidden) {
     const at::Tensor& known = table_.cosines;
     if (!known.defined() || known.size(0) != hidden.size(1) || known.dtype() != hidden.dtype() ||
@@ -68,15 +68,15 @@ Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& op
   block.list(unit.name, unit.parameters);
   unit.forward = [block, rotary, size = config.hidden_size](const at::Tensor& hidden,
                                                             const Pass& pass) {
-    TSR_CHECK(hidden.dim() == 3 && hidden.size(2) == size, "hidden states of shape ",
-              hidden.sizes(), " came; blocks take [batch, positions, ", size, "]");
+    TSR_CHECK(hidden.dim() == 3 && hidden.size(2) == size, "hidden states have shape ",
+              hidden.sizes(), ", but blocks need [batch, positions, ", size, "]");
     check_filled(block.attention.q.weight);
     return block(hidden, rotary->table_for(hidden), pass);
   };
   return unit;
 }
 
-// `shared` is the embedding's weight of a tied head whose embedding is here, too.
+// `shared` is the embedding's weight if the head is tied and the embedding is here as well.
 Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at::Tensor& shared) {
   const at::Tensor weight = shared.defined() ? shared : vocabulary(config, options);
   const Norm norm(config, tensor_options(options));
@@ -100,7 +100,7 @@ Distribution initial(const std::string& name, const LlamaConfig& config) {
   return Normal{.std = config.initializer_range};
 }
 
-// Files may hold a tied head a second time, and old ones the frequencies of the rotary embedding.
+// Files may repeat a tied head, and old ones hold the frequencies of the rotary embedding.
 bool is_no_parameter(std::string_view name, const LlamaConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") ||
          (config.tie_word_embeddings && name == "lm_head.weight");
@@ -123,10 +123,10 @@ int64_t num_llama_units(const LlamaConfig& config) {
 std::vector<Unit> llama_units(const LlamaConfig& config, const LlamaOptions& options, Span units) {
   check(config);
   TSR_CHECK(at::isFloatingType(options.dtype), "a Llama of dtype ", options.dtype,
-            " cannot be trained; choose a floating-point one");
+            " cannot be trained; choose a floating-point dtype");
   const int64_t count = num_llama_units(config);
   TSR_CHECK(0 <= units.begin && units.begin <= units.end && units.end <= count, "units ",
-            units.begin, " to ", units.end, " of a Llama that has ", count);
+            units.begin, " to ", units.end, " do not exist; the Llama has ", count);
   const auto rotary = std::make_shared<Rotary>(config);
   at::Tensor embedding;
   std::vector<Unit> made;

@@ -19,19 +19,19 @@ struct LlamaOptions {
   at::Device device = at::kCPU;
 };
 
-/// Some of the units, without memory for their parameters. They keep their names and numbers. A
-/// tied head lists the embedding's weight if the embedding's unit is not among them.
+/// A range of the units, without memory for their parameters. They keep their names and indices. A
+/// tied head lists the embedding's weight if the embedding's unit is not in the range.
 std::vector<Unit> llama_units(const LlamaConfig& config, const LlamaOptions& options, Span units);
 int64_t num_llama_units(const LlamaConfig& config);
 
-/// The whole as a model with token_loss(). The caller sets `fill`.
+/// All units as a model with token_loss(). The caller sets `fill`.
 Model llama_model(const LlamaConfig& config, const LlamaOptions& options = {});
 
-/// Fills parts of a Llama: normal values with initializer_range, ones in norms, zeros in biases;
-/// functions of seed, name and index alone, so that each part gets what the whole has there.
+/// Initializes parts of a Llama: normal values with initializer_range, ones in norms, zeros in
+/// biases. Values only depend on seed, name and index, so they do not depend on the sharding.
 void fill_llama(const Parameters& parameters, const LlamaConfig& config, uint64_t seed);
-/// The same from files, of which only the parts' bytes are read. DataError if a tensor is missing,
-/// has another shape or no floating-point dtype, or belongs to no Llama of this config.
+/// The same from files; only reads the bytes of the parts. DataError if a tensor is missing, has
+/// another shape or no floating-point dtype, or does not belong to a Llama of this config.
 void fill_llama(const Parameters& parameters, const LlamaConfig& config, const WeightFiles& files);
 
 }  // namespace tessera

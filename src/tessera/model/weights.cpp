@@ -35,7 +35,7 @@ constexpr std::array kDTypes{
 const DTypeRow& row_of(at::ScalarType dtype) {
   const auto* row = std::ranges::find(kDTypes, dtype, &DTypeRow::dtype);
   TSR_CHECK(row != kDTypes.end(), "dtype ", dtype,
-            " is not one of Double, Float, BFloat16, Half, which weight files hold");
+            " is not supported in weight files; use Double, Float, BFloat16 or Half");
   return *row;
 }
 
@@ -47,20 +47,20 @@ at::ScalarType dtype_of(const TensorSpec& spec) {
   const auto* row = std::ranges::find(kDTypes, spec.dtype, &DTypeRow::stored);
   if (row != kDTypes.end()) return row->dtype;
   throw DataError(concat("'", spec.name, "' has dtype ", to_string(spec.dtype),
-                         "; weights are read from F64, F32, BF16 or F16"));
+                         "; weights must be F64, F32, BF16 or F16"));
 }
 
 void check_tensor(const TensorSpec& spec, const Part& part) {
   dtype_of(spec);
   if (spec.shape == part.shape()) return;
   throw DataError(concat("'", spec.name, "' has shape ", shape_text(spec.shape),
-                         " in the weight files; the config asks for ", shape_text(part.shape())));
+                         " in the weight files; the config needs ", shape_text(part.shape())));
 }
 
-// The kernel gives memory out page by page as it is written, which takes longer than the reading.
+// The kernel allocates memory page by page on the first write, which takes longer than the read.
 void read_by_threads(const WeightFiles& files, const std::string& name, size_t from,
                      std::span<std::byte> memory) {
-  constexpr size_t kLeast = 4 << 20;  // Bytes that are worth a thread.
+  constexpr size_t kLeast = 4 << 20;  // Fewest bytes per thread.
   const auto threads = static_cast<size_t>(at::get_num_threads());
   const size_t shares = std::clamp(memory.size() / kLeast, size_t{1}, threads);
   const auto begin_of = [&](size_t share) { return memory.size() / shares * share; };
@@ -77,7 +77,7 @@ void read_by_threads(const WeightFiles& files, const std::string& name, size_t f
   for (std::future<void>& other : others) other.get();
 }
 
-// The part's elements one after the other, in the file's dtype.
+// The elements of the part, in the file's dtype.
 at::Tensor read_part(const WeightFiles& files, const std::string& name, const Part& part) {
   const at::Tensor stored = at::empty({part.numel()}, dtype_of(files.spec(name)));
   std::span memory(static_cast<std::byte*>(stored.mutable_data_ptr()), stored.nbytes());

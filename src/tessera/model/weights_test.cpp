@@ -50,7 +50,7 @@ void expect_equal(const Llama& a, const Llama& b) {
 
 using Change = std::function<void(Parameters&)>;
 
-// Why a Llama does not take its own weights with a change to them.
+// The error of a Llama that loads its own weights after a change.
 std::string refusal_of(const Change& change) {
   const TemporaryFolder folder;
   Parameters parameters = filled().named_parameters();
@@ -105,8 +105,8 @@ TEST(Weights, APartTakesItsOwn) {
   EXPECT_TRUE(block[0].tensor.equal(model.units()[2].parameters[0].tensor));
 }
 
-// Cut by rows, by columns, and to a run of columns.
-TEST(Weights, APieceOfAParameterIsReadAndMadeAlone) {
+// Sharded by rows, by columns, and to a run of columns.
+TEST(Weights, OnlyTheShardOfAParameterIsRead) {
   const TemporaryFolder folder;
   const Llama model = filled();
   model.save(folder.path());
@@ -135,8 +135,8 @@ TEST(Weights, ThatDoNotFitTheConfigAreNamed) {
   EXPECT_EQ(refusal_of([](auto& all) { all.push_back({"score.weight", all[0].tensor}); }),
             "the weight files hold 'score.weight', which the model of this config does not have");
   EXPECT_EQ(refusal_of([](auto& all) { all[0] = {all[0].name, all[0].tensor.t()}; }),
-            "'model.embed_tokens.weight' has shape [8, 16] in the weight files; the config asks "
-            "for [16, 8]");
+            "'model.embed_tokens.weight' has shape [8, 16] in the weight files; the config needs "
+            "[16, 8]");
 }
 
 TEST(Weights, OfNoFloatingPointDtypeAreRefused) {
@@ -151,8 +151,7 @@ TEST(Weights, OfNoFloatingPointDtypeAreRefused) {
     file.write(std::as_bytes(std::span(ones)));
   });
   EXPECT_EQ(message_of<DataError>([&] { Llama(small()).load(WeightFiles(folder.path())); }),
-            "'model.embed_tokens.weight' has dtype I8; weights are read from F64, F32, BF16 or "
-            "F16");
+            "'model.embed_tokens.weight' has dtype I8; weights must be F64, F32, BF16 or F16");
 }
 
 TEST(Weights, ThatDoNotFitChangeNothing) {
@@ -178,13 +177,13 @@ TEST(Weights, ThatAFileHoldsBesidesArePassedOver) {
   EXPECT_TRUE(loaded.named_parameters()[0].tensor.equal(parameters[0].tensor));
 }
 
-TEST(Weights, AFolderThatHoldsSomeIsLeftAlone) {
+TEST(Weights, AFolderWithWeightsIsRefused) {
   const TemporaryFolder folder;
   const Llama model = filled();
   model.save(folder.path());
   EXPECT_EQ(message_of<ConfigError>([&] { model.save(folder.path(), 1000); }),
             folder.path() +
-                " holds weights already (model.safetensors); choose another folder or "
+                " already holds weights (model.safetensors); choose another folder or "
                 "remove them");
   WeightFiles(folder.path());
 }
@@ -192,7 +191,7 @@ TEST(Weights, AFolderThatHoldsSomeIsLeftAlone) {
 TEST(Weights, ThatAreNotThereAreNotSaved) {
   const TemporaryFolder folder;
   EXPECT_EQ(message_of<StateError>([&] { Llama(small()).save(folder.path()); }),
-            "a Llama without values cannot be saved; call load() or initialize() first");
+            "cannot save a Llama without weights; call load() or initialize() first");
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 

@@ -14,10 +14,11 @@ namespace {
 
 AdamWOptions checked(const AdamWOptions& options) {
   const auto is_beta = [](double beta) { return 0 <= beta && beta < 1; };
-  TSR_CHECK(is_beta(options.beta1) && is_beta(options.beta2), "betas ", options.beta1, " and ",
-            options.beta2, " of AdamW; both lie between 0 and 1, without 1");
-  TSR_CHECK(options.eps >= 0, "eps ", options.eps, " of AdamW is not from 0 up");
-  TSR_CHECK(options.weight_decay >= 0, "weight decay ", options.weight_decay, " is not from 0 up");
+  TSR_CHECK(is_beta(options.beta1) && is_beta(options.beta2),
+            "the betas of AdamW must be ≥ 0 and < 1, but are ", options.beta1, " and ",
+            options.beta2);
+  TSR_CHECK(options.eps >= 0, "eps of AdamW must be ≥ 0, but is ", options.eps);
+  TSR_CHECK(options.weight_decay >= 0, "weight decay must be ≥ 0, but is ", options.weight_decay);
   return options;
 }
 

@@ -10,25 +10,25 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // On every parameter.
+  double weight_decay = 0.1;  // Applied to every parameter.
 };
 
-/// Adam with decoupled weight decay: the update of torch.optim.AdamW, each parameter with its own
-/// count of steps, in one fused pass over memory. Pieces of a tensor that begin at multiples of 16
-/// elements get the bits that the whole gets; on a CPU other cuts may change the last place.
+/// Adam with decoupled weight decay: the update of torch.optim.AdamW, with a step count per
+/// parameter, in one fused pass over memory. Shards that begin at multiples of 16 elements get the
+/// same bits as the full tensor; on a CPU other shards may differ in the last bit.
 class AdamW final : public Optimizer {
  public:
   explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {});
 
   void step(double learning_rate) override;
   void zero_grad() override { weights_.zero_grad(); }
-  /// "step" (a float32 scalar), "exp_avg", "exp_avg_sq" and, where there is one, "master".
+  /// "step" (a float32 scalar), "exp_avg", "exp_avg_sq" and "master", if there is a copy.
   std::vector<OptimizerState> state() const override;
 
  private:
   MasterWeights weights_;
   AdamWOptions options_;
-  std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each a weight.
+  std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each per weight.
 };
 
 }  // namespace tessera

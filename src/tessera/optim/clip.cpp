@@ -26,8 +26,8 @@ std::vector<at::Tensor> gradients_of(const Parameters& parameters) {
   return gradients;
 }
 
-// A sum in float32 stops growing when it is large: that of 40 million equal squares is 5 % off. So
-// norms are taken of short rows, which costs no more, and added up in float64.
+// A float32 sum stops growing when it is large: for 40 million equal squares the error is 5 %. So
+// this computes norms of short rows, which costs no more, and sums them in float64.
 void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
   constexpr int64_t kRow = 1024;
   const int64_t even = flat.numel() / kRow * kRow;
@@ -49,7 +49,7 @@ std::vector<std::string> without_finite_gradients(const Parameters& parameters) 
   return names;
 }
 
-// A model may have thousands; the first ones tell where to look.
+// A model may have thousands of parameters; the first ones are enough to find the cause.
 std::string some_of(std::vector<std::string> names) {
   constexpr size_t kShown = 3;
   const size_t hidden = names.size() - std::min(names.size(), kShown);
@@ -61,10 +61,10 @@ std::string some_of(std::vector<std::string> names) {
   const std::vector<std::string> names = without_finite_gradients(parameters);
   throw NumericError(
       concat("the norm of the gradients is ", norm, "; ",
-             names.empty() ? "each of those here is finite: they are too large, or another rank's "
-                             "are not"
-                           : concat("not finite are those of ", some_of(names)),
-             ". Go back to an earlier state with a lower learning rate, or look at the data"));
+             names.empty() ? "all gradients on this rank are finite, so they are too large, or "
+                             "another rank's are non-finite"
+                           : concat("non-finite are those of ", some_of(names)),
+             ". Resume from an earlier state with a lower learning rate, or check the data"));
 }
 
 }  // namespace
@@ -83,8 +83,7 @@ double grad_norm(const Parameters& parameters) {
 }
 
 void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
-  TSR_CHECK(max_norm > 0, "gradients cannot be clipped to a norm of ", max_norm,
-            "; choose one above 0");
+  TSR_CHECK(max_norm > 0, "max_norm must be > 0, but is ", max_norm);
   if (!std::isfinite(norm)) refuse(parameters, norm);
   if (norm <= max_norm) return;
   const at::NoGradGuard no_grad;

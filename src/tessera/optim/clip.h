@@ -8,18 +8,18 @@
 /// The 2-norm of all gradients as one vector. Parameters without gradient count as zeros.
 namespace tessera TSR_API {
 
-/// Its square, a float64 scalar on the gradients' device: ranks that hold different parameters add
-/// theirs up before they take the root.
+/// The square of the norm, a float64 scalar on the gradients' device. Ranks that hold different
+/// parameters must sum it before taking the root.
 at::Tensor grad_square_sum(const Parameters& parameters);
 
-/// The norm itself, which may be infinite or no number.
+/// The norm, which may be non-finite.
 double grad_norm(const Parameters& parameters);
 
-/// Scales the gradients so that their norm, which is known, is at most `max_norm`. NumericError
-/// with the parameters whose gradients are not finite where the norm is not.
+/// Scales the gradients, whose norm is `norm`, to a norm of at most `max_norm`. If `norm` is
+/// non-finite: NumericError with the parameters whose gradients are.
 void clip_grads_(const Parameters& parameters, double norm, double max_norm);
 
-/// Both: the norm before the gradients were scaled.
+/// Does both; returns the norm before scaling.
 double clip_grad_norm_(const Parameters& parameters, double max_norm);
 
 }  // namespace tessera

@@ -30,7 +30,7 @@ at::Tensor some(at::IntArrayRef shape, at::ScalarType dtype = at::kFloat) {
   return at::rand(shape, random, at::kDouble).sub(0.5).to(here(dtype));
 }
 
-// By another way: all elements in one vector of float64.
+// Computed in another way: all elements in one vector of float64.
 double plain_norm(const Parameters& parameters) {
   std::vector<at::Tensor> all;
   for (const Parameter& parameter : parameters) {
@@ -63,7 +63,7 @@ TEST(GradNorm, OfShortFloatsIsNotRoundedToThem) {
   EXPECT_NEAR(grad_norm(parameters), plain_norm(parameters), 1e-6 * plain_norm(parameters));
 }
 
-// Where float32 sums up one element after the other it stops growing at 2^24 ones.
+// A float32 sum of one element after the other stops growing at 2^24 ones.
 TEST(GradNorm, OfManyElementsIsExact) {
   const int64_t count = int64_t{40} << 20;
   const Parameters parameters{with_gradient("a", at::full({count}, 0.1F, here()))};
@@ -85,7 +85,7 @@ TEST(ClipGradNorm, ScalesWhatIsLonger) {
   const double norm = plain_norm(parameters);
   EXPECT_NEAR(clip_grad_norm_(parameters, norm / 4), norm, 1e-6 * norm);
   EXPECT_NEAR(plain_norm(parameters), norm / 4, 1e-6 * norm);
-  EXPECT_TRUE(parameters[0].tensor.grad().mul(4).allclose(before, 1e-5, 1e-7));  // Not turned.
+  EXPECT_TRUE(parameters[0].tensor.grad().mul(4).allclose(before, 1e-5, 1e-7));  // Same direction.
 }
 
 TEST(ClipGradNorm, LeavesTheBitsOfWhatIsNot) {
@@ -100,9 +100,9 @@ TEST(ClipGradNorm, NamesGradientsThatAreNotFinite) {
   parameters[4].tensor.mutable_grad()[17] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(grad_norm(parameters)));
   EXPECT_EQ(testkit::message_of<NumericError>([&] { clip_grad_norm_(parameters, 1); }),
-            "the norm of the gradients is nan; not finite are those of 'c'. Go back to an earlier "
-            "state with a lower learning rate, or look at the data");
-  EXPECT_FALSE(parameters[0].tensor.grad().isnan().any().item<bool>());  // Untouched.
+            "the norm of the gradients is nan; non-finite are those of 'c'. Resume from an earlier "
+            "state with a lower learning rate, or check the data");
+  EXPECT_FALSE(parameters[0].tensor.grad().isnan().any().item<bool>());  // Unchanged.
 }
 
 TEST(ClipGradNorm, ShortensALongListOfThem) {
@@ -119,7 +119,7 @@ TEST(ClipGradNorm, ShortensALongListOfThem) {
 
 TEST(ClipGradNorm, RefusesANormThatIsNone) {
   EXPECT_EQ(testkit::message_of<ConfigError>([] { clip_grad_norm_({}, 0); }),
-            "gradients cannot be clipped to a norm of 0; choose one above 0");
+            "max_norm must be > 0, but is 0");
 }
 
 }  // namespace

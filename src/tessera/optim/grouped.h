@@ -10,7 +10,7 @@
 
 namespace tessera TSR_API {
 
-/// Optimizers of disjoint parameters as one, each with options of its own: parameter groups.
+/// Parameter groups: optimizers of disjoint parameters as one, each with its own options.
 ///
 ///   auto [matrices, others] = split_parameters(engine.parameters(), is_matrix);
 ///   std::vector<std::unique_ptr<Optimizer>> groups;
@@ -23,7 +23,7 @@ class Grouped final : public Optimizer {
 
   void step(double learning_rate) override;
   void zero_grad() override;
-  /// Group by group.
+  /// The state of all groups, one group after the other.
   std::vector<OptimizerState> state() const override;
 
  private:
@@ -34,7 +34,7 @@ class Grouped final : public Optimizer {
 std::pair<Parameters, Parameters> split_parameters(
     const Parameters& parameters, const std::function<bool(const Parameter&)>& chosen);
 
-/// Whether weight decay is usual for it: not for norms and biases, which have one dimension.
+/// Whether the parameter usually has weight decay: norms and biases, with one dimension, do not.
 bool is_matrix(const Parameter& parameter);
 
 }  // namespace tessera

@@ -18,12 +18,12 @@ double as_double(int64_t number) {
   return static_cast<double>(number);
 }
 
-// The way from `from` to `to` that a step has gone, 0 to 1.
+// The progress of a step between `from` and `to`, 0 to 1.
 double progress(int64_t step, int64_t from, int64_t to) {
   return as_double(std::min(step, to) - from) / as_double(to - from);
 }
 
-// With `share` of what is above the final rate left; exact at both ends.
+// Interpolates between the final (0) and the peak rate (1); exact at both ends.
 double falling(const LearningRate& rate, double share) {
   return std::lerp(rate.final, rate.peak, share);
 }
@@ -40,23 +40,24 @@ double wsd(const LearningRate& rate, int64_t step) {
 }
 
 void check_steps(const LearningRate& rate) {
-  TSR_CHECK(rate.warmup >= 0 && rate.decay >= 0, "a learning rate with ", rate.warmup,
-            " steps of warm-up and ", rate.decay, " of decay; both start at 0");
+  TSR_CHECK(rate.warmup >= 0 && rate.decay >= 0, "warm-up and decay must be ≥ 0 steps, but are ",
+            rate.warmup, " and ", rate.decay);
   if (rate.kind == kConstant && rate.steps == 0) return;
-  TSR_CHECK(rate.steps >= 1, "a learning rate of kind ", to_string(rate.kind), " for a run of ",
-            rate.steps, " steps; there is at least 1");
-  TSR_CHECK(rate.warmup < rate.steps, "a warm-up of ", rate.warmup, " steps in a run of ",
-            rate.steps, " never ends; choose at most ", rate.steps - 1);
+  TSR_CHECK(rate.steps >= 1, "a ", to_string(rate.kind),
+            " learning rate needs a run of ≥ 1 steps, but it has ", rate.steps);
+  TSR_CHECK(rate.warmup < rate.steps, "a warm-up of ", rate.warmup,
+            " steps does not end in a run of ", rate.steps, "; choose at most ", rate.steps - 1);
   TSR_CHECK(rate.decay <= rate.steps - rate.warmup, "a decay of ", rate.decay,
-            " steps is longer than what a run of ", rate.steps, " has left after its warm-up of ",
-            rate.warmup, "; choose at most ", rate.steps - rate.warmup);
+            " steps does not fit into a run of ", rate.steps, " after a warm-up of ", rate.warmup,
+            "; choose at most ", rate.steps - rate.warmup);
 }
 
 void check_unused(const LearningRate& rate) {
-  TSR_CHECK(rate.kind == kWsd || rate.decay == 0, "a learning rate of kind ", to_string(rate.kind),
-            " has no decay of ", rate.decay, " steps; only wsd has one");
-  TSR_CHECK(rate.kind != kConstant || rate.final == 0, "a constant learning rate does not end at ",
-            rate.final, "; choose cosine or wsd, or leave `final` out");
+  TSR_CHECK(rate.kind == kWsd || rate.decay == 0, "a ", to_string(rate.kind),
+            " learning rate cannot have a decay of ", rate.decay, " steps; only wsd has one");
+  TSR_CHECK(rate.kind != kConstant || rate.final == 0,
+            "a constant learning rate cannot have a final rate of ", rate.final,
+            "; choose cosine or wsd, or leave `final` out");
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ LearningRateKind parse_learning_rate_kind(std::string_view text) {
     if (to_string(kind) == word) return kind;
   }
   const auto names = learning_rate_kind_names();
-  throw ConfigError(concat("no schedule of the learning rate is called '", text, "'; known are ",
+  throw ConfigError(concat("unknown learning-rate schedule '", text, "'; choose one of ",
                            join(names, ", "), did_you_mean(word, names)));
 }
 
@@ -91,7 +92,7 @@ std::vector<std::string> learning_rate_kind_names() {
 
 double LearningRate::at(int64_t step) const {
   check(*this);
-  TSR_CHECK(step >= 0, "step ", step, " has no learning rate; steps count from 0");
+  TSR_CHECK(step >= 0, "the step must be ≥ 0, but is ", step);
   if (step < warmup) return peak * as_double(step + 1) / as_double(warmup + 1);
   switch (kind) {
     case kConstant:
@@ -105,15 +106,15 @@ double LearningRate::at(int64_t step) const {
 }
 
 void check_learning_rate(double rate) {
-  TSR_CHECK(std::isfinite(rate) && rate >= 0, "learning rate ", rate,
-            " is none; they are finite and not below 0");
+  TSR_CHECK(std::isfinite(rate) && rate >= 0, "the learning rate must be finite and ≥ 0, but is ",
+            rate);
 }
 
 void check(const LearningRate& rate) {
   check_learning_rate(rate.peak);
   check_learning_rate(rate.final);
-  TSR_CHECK(rate.final <= rate.peak, "a learning rate that falls from ", rate.peak, " to ",
-            rate.final, " would rise; choose a final rate of at most ", rate.peak);
+  TSR_CHECK(rate.final <= rate.peak, "the final learning rate ", rate.final,
+            " is above the peak rate ", rate.peak, "; choose at most ", rate.peak);
   check_unused(rate);
   check_steps(rate);
 }

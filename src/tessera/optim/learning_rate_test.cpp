@@ -34,7 +34,7 @@ TEST(LearningRate, CosineIsTheFormula) {
   const LearningRate rate{.kind = kCosine, .peak = 1, .final = 0.2, .warmup = 2, .steps = 12};
   EXPECT_DOUBLE_EQ(rate.at(1), 2.0 / 3);
   EXPECT_EQ(rate.at(2), 1);
-  EXPECT_DOUBLE_EQ(rate.at(7), 0.6);  // Half of the way.
+  EXPECT_DOUBLE_EQ(rate.at(7), 0.6);  // Half of the decay.
   EXPECT_DOUBLE_EQ(rate.at(11), 0.2 + 0.4 * (1 + std::cos(std::numbers::pi * 0.9)));
   EXPECT_DOUBLE_EQ(rate.at(12), 0.2);
   EXPECT_DOUBLE_EQ(rate.at(100), 0.2);
@@ -48,7 +48,7 @@ TEST(LearningRate, WsdFallsInAStraightLineAtTheEnd) {
   }
 }
 
-// A valid one of any kind.
+// A valid learning rate of any kind.
 rc::Gen<LearningRate> any_rate() {
   return rc::gen::exec([] {
     const int64_t steps = *rc::gen::inRange<int64_t>(1, 300);
@@ -77,7 +77,7 @@ RC_GTEST_PROP(LearningRateProperties, RisesToThePeakThenNeverAgain, ()) {
 RC_GTEST_PROP(LearningRateProperties, HasNoJumps, ()) {
   const LearningRate rate = *any_rate();
   const int64_t falls = rate.kind == kWsd ? rate.decay : rate.steps - rate.warmup;
-  // No line is steeper than the warm-up's, nor than a cosine's middle.
+  // Nothing is steeper than the warm-up, or than the middle of a cosine.
   const double fall = falls == 0 ? 0 : std::numbers::pi / 2 / static_cast<double>(falls);
   const double rise = 1 / static_cast<double>(rate.warmup + 1);
   const double most = rate.peak * std::max(rise, fall) * (1 + 1e-9);
@@ -92,30 +92,28 @@ TEST(LearningRate, KindsHaveNames) {
   }
   EXPECT_EQ(parse_learning_rate_kind("WSD"), kWsd);
   EXPECT_EQ(message_of<ConfigError>([] { parse_learning_rate_kind("cosin"); }),
-            "no schedule of the learning rate is called 'cosin'; known are constant, cosine, wsd; "
-            "did you mean 'cosine'?");
+            "unknown learning-rate schedule 'cosin'; choose one of constant, cosine, wsd; did you "
+            "mean 'cosine'?");
 }
 
 TEST(LearningRate, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(refusal({.kind = kCosine, .warmup = 10, .steps = 10}),
-            "a warm-up of 10 steps in a run of 10 never ends; choose at most 9");
+            "a warm-up of 10 steps does not end in a run of 10; choose at most 9");
   EXPECT_EQ(refusal({.kind = kWsd, .warmup = 4, .steps = 10, .decay = 7}),
-            "a decay of 7 steps is longer than what a run of 10 has left after its warm-up of 4; "
-            "choose at most 6");
+            "a decay of 7 steps does not fit into a run of 10 after a warm-up of 4; choose at most "
+            "6");
   EXPECT_EQ(refusal({.kind = kCosine}),
-            "a learning rate of kind cosine for a run of 0 steps; there is at least 1");
-  EXPECT_EQ(refusal({.warmup = -1}),
-            "a learning rate with -1 steps of warm-up and 0 of decay; both start at 0");
-  EXPECT_EQ(refusal({.peak = -0.5}), "learning rate -0.5 is none; they are finite and not below 0");
+            "a cosine learning rate needs a run of ≥ 1 steps, but it has 0");
+  EXPECT_EQ(refusal({.warmup = -1}), "warm-up and decay must be ≥ 0 steps, but are -1 and 0");
+  EXPECT_EQ(refusal({.peak = -0.5}), "the learning rate must be finite and ≥ 0, but is -0.5");
   EXPECT_THROW(check({.peak = std::numeric_limits<double>::quiet_NaN()}), ConfigError);
   EXPECT_EQ(refusal({.kind = kCosine, .peak = 0.1, .final = 0.2, .steps = 5}),
-            "a learning rate that falls from 0.1 to 0.2 would rise; choose a final rate of at most "
-            "0.1");
+            "the final learning rate 0.2 is above the peak rate 0.1; choose at most 0.1");
   EXPECT_EQ(refusal({.kind = kCosine, .steps = 5, .decay = 2}),
-            "a learning rate of kind cosine has no decay of 2 steps; only wsd has one");
+            "a cosine learning rate cannot have a decay of 2 steps; only wsd has one");
   EXPECT_EQ(refusal({.peak = 0.1, .final = 0.01}),
-            "a constant learning rate does not end at 0.01; choose cosine or wsd, or leave `final` "
-            "out");
+            "a constant learning rate cannot have a final rate of 0.01; choose cosine or wsd, or "
+            "leave `final` out");
   EXPECT_THROW(LearningRate{}.at(-1), ConfigError);
 }
 

@@ -24,38 +24,37 @@ void check_parameter(const Parameter& parameter) {
   const at::ScalarType dtype = tensor.scalar_type();
   TSR_CHECK(dtype == at::kFloat || dtype == at::kDouble || is_short(dtype), "parameter '",
             parameter.name, "' has dtype ", dtype,
-            "; optimizers change those of Double, Float, BFloat16 and Half");
+            "; optimizers support Double, Float, BFloat16 and Half");
   TSR_CHECK(tensor.is_contiguous(), "parameter '", parameter.name,
-            "' is not contiguous; make it so before the optimizer is built");
+            "' is not contiguous; make it contiguous before building the optimizer");
   if (!is_unallocated(tensor)) return;
   throw StateError(concat("parameter '", parameter.name,
-                          "' has no values yet; load or initialise it before the optimizer is "
-                          "built"));
+                          "' has no values yet; load or initialize it before building the "
+                          "optimizer"));
 }
 
-// An element that came twice would be changed twice a step, a name could not be found again.
+// A duplicate tensor would be updated twice per step; a duplicate name would be ambiguous.
 void check_distinct(const Parameters& parameters) {
   std::map<std::string, const at::Tensor*, std::less<>> names;
   std::map<const void*, std::string> tensors;
   for (const Parameter& parameter : parameters) {
     TSR_CHECK(names.emplace(parameter.name, &parameter.tensor).second,
-              "two parameters are called '", parameter.name,
-              "'; an optimizer knows them by their names");
+              "two parameters are called '", parameter.name, "'; names must be unique");
     const auto [known, is_new] =
         tensors.emplace(parameter.tensor.unsafeGetTensorImpl(), parameter.name);
     TSR_CHECK(is_new, "parameters '", known->second, "' and '", parameter.name,
-              "' are one tensor; name it once");
+              "' are one tensor; list it once");
   }
 }
 
-// The fused kernels take lists of one kind.
+// The fused kernels need lists of one dtype and device.
 void check_alike(const Parameters& parameters, const std::vector<at::Tensor>& weights) {
   for (size_t i = 1; i < weights.size(); ++i) {
     const bool alike =
         weights[i].dtype() == weights[0].dtype() && weights[i].device() == weights[0].device();
     TSR_CHECK(alike, "'", parameters[0].name, "' is updated in ", weights[0].scalar_type(), " on ",
               weights[0].device(), ", '", parameters[i].name, "' in ", weights[i].scalar_type(),
-              " on ", weights[i].device(), "; give each kind an optimizer of its own");
+              " on ", weights[i].device(), "; use one optimizer per dtype and device");
   }
 }
 
@@ -65,12 +64,12 @@ MasterWeights::MasterWeights(const Parameters& parameters) {
   std::ranges::copy_if(parameters, std::back_inserter(parameters_),
                        [](const Parameter& p) { return p.tensor.requires_grad(); });
   TSR_CHECK(!parameters_.empty(), "none of ", parameters.size(),
-            " parameters asks for a gradient; there is nothing to optimise");
+            " parameters requires a gradient; there is nothing to optimize");
   check_distinct(parameters_);
   for (const Parameter& parameter : parameters_) {
     check_parameter(parameter);
     const at::Tensor& tensor = parameter.tensor;
-    // The parameter itself, not its memory, which may change.
+    // Keep the parameter itself, because its memory may be replaced.
     weights_.push_back(is_short(tensor.scalar_type()) ? tensor.detach().to(at::kFloat) : tensor);
   }
   check_alike(parameters_, weights_);

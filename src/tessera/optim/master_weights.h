@@ -13,26 +13,26 @@ namespace tessera TSR_API {
 
 struct OptimizerState;
 
-/// What an optimizer changes: parameters of 32 and 64 bits themselves, float32 copies of those of
-/// 16 bits, in which small updates would be rounded away.
+/// The weights that an optimizer updates: 32- and 64-bit parameters themselves, and float32 master
+/// copies of 16-bit parameters, in which small updates would be rounded away.
 class MasterWeights {
  public:
-  /// Takes the parameters that ask for a gradient. ConfigError for names or tensors that come
-  /// twice, tensors that are not contiguous or no floating-point numbers, and where none is left;
-  /// StateError for parameters without values.
+  /// Takes the parameters that require a gradient. ConfigError for duplicate names or tensors, for
+  /// tensors that are not contiguous or not floating-point, and if none is left; StateError for
+  /// parameters without values.
   explicit MasterWeights(const Parameters& parameters);
 
-  /// One tensor a weight.
+  /// One tensor per weight.
   const std::vector<at::Tensor>& tensors() const { return weights_; }
   const std::string& name(size_t index) const { return parameters_[index].name; }
 
-  /// What one step works on.
+  /// The weights of one step.
   struct Pending {
-    std::vector<size_t> indices;  // Of the weights that have a gradient.
+    std::vector<size_t> indices;  // Indices of the weights that have a gradient.
     std::vector<at::Tensor> weights;
-    std::vector<at::Tensor> gradients;  // Of the weight's dtype.
+    std::vector<at::Tensor> gradients;  // In the weight's dtype.
 
-    /// Those of a list with one tensor a weight.
+    /// The entries for these weights of a list with one tensor per weight.
     std::vector<at::Tensor> of(const std::vector<at::Tensor>& all) const;
   };
   Pending pending() const;
@@ -42,7 +42,7 @@ class MasterWeights {
 
   void zero_grad() const;
 
-  /// Appends the copy of one parameter where there is one.
+  /// Appends the master copy of a parameter, if there is one.
   void append_state(size_t index, std::vector<OptimizerState>& to) const;
 
  private:

@@ -10,15 +10,15 @@
 
 namespace tessera TSR_API {
 
-/// One tensor that an optimizer keeps for a parameter. It is a handle: who copies into it changes
-/// the optimizer, as a checkpoint does.
+/// One state tensor of a parameter. It is a handle: copying into it changes the optimizer, as a
+/// checkpoint does.
 struct OptimizerState {
-  std::string name;  // The parameter's.
-  std::string kind;  // As PyTorch calls it: "exp_avg", "step"; "master" for the float32 copy.
+  std::string name;  // Name of the parameter.
+  std::string kind;  // PyTorch's name: "exp_avg", "step"; "master" for the float32 copy.
   at::Tensor tensor;
 };
 
-/// Changes parameters by their gradients.
+/// Updates parameters by their gradients.
 ///
 ///   AdamW optimizer(model.named_parameters(), {.weight_decay = 0.1});
 ///   for (int64_t step = 0; step < rate.steps; ++step) {
@@ -27,9 +27,9 @@ struct OptimizerState {
 ///     optimizer.step(rate.at(step));
 ///   }
 ///
-/// It is built over parameters that have their values, and holds on to them; what asks for no
-/// gradient is left alone. Parameters of 16 bits are kept as float32 copies besides, which take the
-/// updates and are rounded into the parameters. For one thread at a time.
+/// Build it after the parameters have their values. It ignores parameters that do not require a
+/// gradient. For 16-bit parameters it keeps float32 master copies, which it updates and rounds into
+/// the parameters. One thread at a time.
 class Optimizer {
  public:
   Optimizer() = default;
@@ -37,14 +37,15 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  /// Changes every parameter that has a gradient. Those without one, and their state, stay.
+  /// Updates every parameter that has a gradient. Those without one, and their state, do not
+  /// change.
   virtual void step(double learning_rate) = 0;
 
   /// Drops the gradients.
   virtual void zero_grad() = 0;
 
-  /// All that the next step depends on besides parameters and gradients, parameter by parameter in
-  /// their order. It is there, with its shapes, before the first step.
+  /// The complete state, in the order of the parameters. It exists, with its shapes, before the
+  /// first step.
   virtual std::vector<OptimizerState> state() const = 0;
 };
 

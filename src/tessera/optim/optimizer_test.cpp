@@ -1,4 +1,4 @@
-// AdamW and SGD against LibTorch's own, and what both have in common.
+// Compares AdamW and SGD with LibTorch's, and tests what both have in common.
 #include "tessera/optim/optimizer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -63,7 +63,7 @@ std::vector<at::Tensor> tensors_of(const Parameters& parameters) {
   return tensors;
 }
 
-// The same gradients for both, rounded to the first one's dtype.
+// Sets the same gradients for both, rounded to the dtype of the first.
 void set_gradients(const Parameters& a, const Parameters& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     const at::Tensor gradient = some(a[i].tensor.sizes(), a[i].tensor.scalar_type());
@@ -86,7 +86,7 @@ using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const Parameters&
 using MakePeer =
     std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
 
-// How far the weights are from LibTorch's after some steps with a learning rate that changes.
+// The difference from LibTorch's weights after some steps with a changing learning rate.
 double distance_from_peer(at::ScalarType dtype, const MakeOptimizer& make,
                           const MakePeer& make_peer) {
   const Parameters ours = some_parameters(dtype);
@@ -115,7 +115,7 @@ std::unique_ptr<Optimizer> momentum(const Parameters& parameters) {
   return std::make_unique<Sgd>(parameters, SgdOptions{.momentum = 0.9, .weight_decay = 0.1});
 }
 
-// The orders of operations differ, not the formula: a few units in the last place.
+// The order of operations differs, not the formula: a difference of a few ULPs.
 constexpr double kFloatDistance = 1e-6;
 constexpr double kDoubleDistance = 1e-14;
 
@@ -144,7 +144,7 @@ class EitherOptimizer : public testing::TestWithParam<MakeOptimizer> {};
 INSTANTIATE_TEST_SUITE_P(, EitherOptimizer, testing::Values(adamw, momentum),
                          [](const auto& info) { return info.index == 0 ? "AdamW" : "Sgd"; });
 
-// How far pieces of a tensor, as sharded optimizers have them, come from the whole.
+// The difference between shards of a tensor and the full tensor.
 double distance_of_pieces(const MakeOptimizer& make, at::IntArrayRef sizes) {
   const at::Tensor whole = some({1003}, at::kFloat);
   Parameters pieces;
@@ -168,10 +168,10 @@ double distance_of_pieces(const MakeOptimizer& make, at::IntArrayRef sizes) {
   return largest_difference({{"", at::cat(tensors_of(pieces))}}, one);
 }
 
-TEST_P(EitherOptimizer, PiecesGetTheBitsOfTheWhole) {
+TEST_P(EitherOptimizer, ShardsGetTheBitsOfTheFullTensor) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(distance_of_pieces(GetParam(), {16, 480, 32, 475}), 0);
-    EXPECT_LT(distance_of_pieces(GetParam(), {1, 17, 500, 485}), 1e-7);  // The last place.
+    EXPECT_LT(distance_of_pieces(GetParam(), {1, 17, 500, 485}), 1e-7);  // A few ULPs.
   }
 }
 
@@ -209,19 +209,19 @@ TEST_P(EitherOptimizer, ParametersWithoutGradientStayAsTheyAre) {
   parameters[1].tensor.mutable_grad() = some({1}, at::kFloat);
   for (int step = 0; step < 3; ++step) optimizer->step(0.1);
   EXPECT_TRUE(parameters[0].tensor.equal(before));
-  // Its own first step comes when its first gradient does.
+  // Its first step is the one with its first gradient.
   set_gradients({parameters[0]}, late);
   optimizer->step(0.1);
   alone->step(0.1);
   EXPECT_TRUE(parameters[0].tensor.equal(late[0].tensor));
 }
 
-TEST_P(EitherOptimizer, WhatAsksForNoGradientIsLeftAlone) {
+TEST_P(EitherOptimizer, ParametersWithoutRequiresGradDoNotChange) {
   const at::Tensor frozen = at::zeros({2}, here());
   const Parameters parameters{{"frozen", frozen}, {"b", some({2}, at::kFloat).requires_grad_()}};
   for (const OptimizerState& state : GetParam()(parameters)->state()) EXPECT_EQ(state.name, "b");
   EXPECT_EQ(message_of<ConfigError>([&] { GetParam()({{"frozen", frozen}}); }),
-            "none of 1 parameters asks for a gradient; there is nothing to optimise");
+            "none of 1 parameters requires a gradient; there is nothing to optimize");
 }
 
 TEST_P(EitherOptimizer, ZeroGradDropsGradients) {
@@ -245,7 +245,7 @@ TEST_P(EitherOptimizer, GradientsOfAnyStridesServe) {
   EXPECT_TRUE(turned[0].tensor.equal(plain[0].tensor));
 }
 
-// What a checkpoint does: values and state copied into new ones continue with the same bits.
+// Like a checkpoint: a new model and optimizer with copied values and state give the same bits.
 TEST_P(EitherOptimizer, StateCarriesOnARun) {
   const Parameters first = some_parameters(at::kBFloat16);
   const auto before = GetParam()(first);
@@ -291,36 +291,36 @@ TEST(Optimizers, RefuseParametersThatTheyCannotChange) {
     return message_of<ConfigError>([&] { Sgd{parameters}; });
   };
   EXPECT_EQ(refusal({{"a", tensor}, {"b", tensor}}),
-            "parameters 'a' and 'b' are one tensor; name it once");
+            "parameters 'a' and 'b' are one tensor; list it once");
   EXPECT_EQ(refusal({{"a", tensor}, {"a", some({1}, at::kFloat).requires_grad_()}}),
-            "two parameters are called 'a'; an optimizer knows them by their names");
+            "two parameters are called 'a'; names must be unique");
   EXPECT_EQ(refusal({{"a", some({2, 3}, at::kFloat).t().requires_grad_()}}),
-            "parameter 'a' is not contiguous; make it so before the optimizer is built");
+            "parameter 'a' is not contiguous; make it contiguous before building the optimizer");
   EXPECT_EQ(refusal({{"a", at::zeros({2}, here(at::kComplexFloat)).requires_grad_()}}),
-            "parameter 'a' has dtype ComplexFloat; optimizers change those of Double, Float, "
-            "BFloat16 and Half");
+            "parameter 'a' has dtype ComplexFloat; optimizers support Double, Float, BFloat16 and "
+            "Half");
   EXPECT_EQ(refusal({{"a", tensor}, {"b", some({1}, at::kDouble).requires_grad_()}}),
             concat("'a' is updated in Float on ", tensor.device(), ", 'b' in Double on ",
-                   tensor.device(), "; give each kind an optimizer of its own"));
+                   tensor.device(), "; use one optimizer per dtype and device"));
   EXPECT_EQ(message_of<StateError>(
                 [] { Sgd{Parameters{{"a", unallocated({3}, at::kFloat).requires_grad_()}}}; }),
-            "parameter 'a' has no values yet; load or initialise it before the optimizer is built");
+            "parameter 'a' has no values yet; load or initialize it before building the optimizer");
 }
 
 TEST(Optimizers, RefuseOptionsOutOfTheirRange) {
   const Parameters one{{"a", some({2}, at::kFloat).requires_grad_()}};
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.beta2 = 1}); }),
-            "betas 0.9 and 1 of AdamW; both lie between 0 and 1, without 1");
+            "the betas of AdamW must be ≥ 0 and < 1, but are 0.9 and 1");
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.eps = -1}); }),
-            "eps -1 of AdamW is not from 0 up");
+            "eps of AdamW must be ≥ 0, but is -1");
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one, {.weight_decay = -0.1}); }),
-            "weight decay -0.1 is not from 0 up");
+            "weight decay must be ≥ 0, but is -0.1");
   EXPECT_EQ(message_of<ConfigError>([&] { Sgd(one, {.momentum = -0.1}); }),
-            "momentum -0.1 is not from 0 up");
+            "momentum must be ≥ 0, but is -0.1");
   EXPECT_EQ(message_of<ConfigError>([&] { Sgd(one, {.nesterov = true}); }),
-            "Nesterov's step looks ahead by the momentum, which is 0; choose one above it");
+            "Nesterov needs a momentum > 0, but it is 0");
   EXPECT_EQ(message_of<ConfigError>([&] { AdamW(one).step(-1); }),
-            "learning rate -1 is none; they are finite and not below 0");
+            "the learning rate must be finite and ≥ 0, but is -1");
 }
 
 TEST(Grouped, EachGroupHasItsOwnOptions) {

@@ -11,10 +11,10 @@ namespace tessera {
 namespace {
 
 SgdOptions checked(const SgdOptions& options) {
-  TSR_CHECK(options.momentum >= 0, "momentum ", options.momentum, " is not from 0 up");
-  TSR_CHECK(options.weight_decay >= 0, "weight decay ", options.weight_decay, " is not from 0 up");
+  TSR_CHECK(options.momentum >= 0, "momentum must be ≥ 0, but is ", options.momentum);
+  TSR_CHECK(options.weight_decay >= 0, "weight decay must be ≥ 0, but is ", options.weight_decay);
   TSR_CHECK(!options.nesterov || options.momentum > 0,
-            "Nesterov's step looks ahead by the momentum, which is 0; choose one above it");
+            "Nesterov needs a momentum > 0, but it is 0");
   return options;
 }
 
@@ -35,7 +35,7 @@ void Sgd::step(double learning_rate) {
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> momenta =
       momenta_.empty() ? std::vector<at::Tensor>() : pending.of(momenta_);
-  // Momenta start as zeros, with which the first step is like any other.
+  // Momenta start at zero, so that the first step is no special case.
   at::_fused_sgd_(pending.weights, pending.gradients, momenta, options_.weight_decay,
                   options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
                   /*maximize=*/false, /*is_first_step=*/false);

@@ -8,7 +8,7 @@ namespace tessera TSR_API {
 
 struct SgdOptions {
   double momentum = 0;
-  bool nesterov = false;  // Looks ahead by one momentum; needs one.
+  bool nesterov = false;  // Needs a momentum > 0.
   double weight_decay = 0;
 };
 
@@ -19,13 +19,13 @@ class Sgd final : public Optimizer {
 
   void step(double learning_rate) override;
   void zero_grad() override { weights_.zero_grad(); }
-  /// "momentum_buffer" with momentum and, where there is one, "master".
+  /// "momentum_buffer", if there is momentum, and "master", if there is a copy.
   std::vector<OptimizerState> state() const override;
 
  private:
   MasterWeights weights_;
   SgdOptions options_;
-  std::vector<at::Tensor> momenta_;  // One a weight; none without momentum.
+  std::vector<at::Tensor> momenta_;  // One per weight; none without momentum.
 };
 
 }  // namespace tessera

@@ -4,11 +4,12 @@
 
 namespace tessera TSR_API {
 
-/// What keeps the copies or shards of one stage on several ranks in step: the contract between a
-/// step and DDP, FSDP and their kind. All calls of a step come on one thread.
+/// Keeps the replicas or shards of one stage on several ranks in step: the interface between a
+/// training step and a strategy like DDP or FSDP. One thread makes all calls of a step.
 ///
-/// The calls in between come at the actions of these names in the pipeline's table, and even if the
-/// step has already failed on this rank: they may be **collective**.
+/// unshard(), reshard(), last_backward() and reduce_grad() are called at the actions of these names
+/// in the pipeline's schedule. They are called even if the step has already failed on this rank,
+/// because they may be **collective**.
 class DataParallel {
  public:
   DataParallel() = default;
@@ -16,14 +17,17 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
   virtual ~DataParallel();
 
-  /// Before the first action of a training step.
+  /// **Collective.** Called once, when the stage's parameters have their values.
+  virtual void start() {}
+  /// Called before the first action of a training step.
   virtual void begin_step() = 0;
   virtual void unshard() {}
   virtual void reshard() {}
-  /// Right before the stage's last backward pass: gradients become final from here on.
+  /// Called right before the stage's last backward pass: from here on gradients become final.
   virtual void last_backward() {}
   virtual void reduce_grad() {}
-  /// **Collective.** After the last action: on return the gradients are those of the whole batch.
+  /// **Collective.** Called after the last action. On return, the gradients are those of the whole
+  /// batch.
   virtual void finish_step() = 0;
 };
 

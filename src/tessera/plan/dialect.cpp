@@ -19,11 +19,11 @@ const DialectFlag* find_flag(const Dialect& dialect, std::string_view flag) {
   return at == dialect.flags.end() ? nullptr : &*at;
 }
 
-// "; in olmo it is --tp", or what is fixed there.
+// "; in olmo it is --tp", or the rule that fixes it there.
 std::string instead(const Dialect& dialect, const DialectFlag& foreign) {
   const auto at = std::ranges::find(dialect.flags, foreign.meaning, &DialectFlag::meaning);
   if (at != dialect.flags.end()) return concat("; in ", dialect.name, " it is ", at->name);
-  return concat("; ", dialect.name, " has no such choice: ", dialect.rule);
+  return concat("; ", dialect.name, " has no such flag: ", dialect.rule);
 }
 
 [[noreturn]] void refuse(const Dialect& dialect, const std::string& flag) {
@@ -46,7 +46,7 @@ void check_flags(const Dialect& dialect, const FlagValues& flags) {
     if (known == nullptr) refuse(dialect, name);
     for (const auto& [earlier, spelling] : seen) {
       TSR_CHECK(spelling != name, name, " is given twice; give it once");
-      TSR_CHECK(earlier != known, spelling, " and ", name, " say the same; give one of them");
+      TSR_CHECK(earlier != known, spelling, " and ", name, " mean the same; give one of them");
     }
     seen.emplace_back(known, name);
   }

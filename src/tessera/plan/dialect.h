@@ -13,11 +13,11 @@
 
 namespace tessera TSR_API {
 
-/// A layout as people see it: its axes in reading order, under the names that they know.
+/// A layout for display: its axes in reading order, with the dialect's labels.
 struct ShownLayout {
   struct ShownAxis {
     std::string label;  // "etp"
-    std::string axis;   // Its name in the layout: "tp".
+    std::string axis;   // The name in the layout: "tp".
   };
   std::string title;  // "decoder"
   Layout layout;
@@ -27,20 +27,20 @@ struct ShownLayout {
   std::string sizes() const;
 };
 
-/// A kind of group and what it does.
+/// A kind of group and its role.
 struct RoleOf {
   Role role = Role::kData;
   std::string name;  // Of the GroupSpec.
 };
 
-/// Something else that the dialect says of a layout.
+/// Another property of a layout that the dialect displays.
 struct Note {
   std::string name;    // "order"
   std::string value;   // "tp-cp-ep-dp-pp"
   std::string remark;  // ", fastest first"
 };
 
-/// A plan and how its dialect speaks of it.
+/// A plan in the terms of its dialect.
 struct DialectPlan {
   std::string dialect;
   Plan plan;
@@ -48,28 +48,28 @@ struct DialectPlan {
   std::vector<Note> notes = {};
   std::vector<RoleOf> roles = {};
 
-  /// What is said above a picture: ("decoder", "tp 8 × …"), …, ("order", "tp-cp-…, fastest first").
+  /// The lines above a picture: ("decoder", "tp 8 × …"), …, ("order", "tp-cp-…, fastest first").
   std::vector<std::pair<std::string, std::string>> lines() const;
-  /// The kind of group that plays this role; null where every rank plays it alone.
+  /// The kind of group with this role; null if each rank has the role alone.
   const GroupSpec* find(Role role) const;
-  /// How many ranks play it together, at least 1.
+  /// The number of ranks per group of this role, at least 1.
   int64_t size(Role role) const;
-  /// How many copies of the model the data-parallel ranks keep by plan: 1 where none are split.
+  /// The replicas of the model among the data-parallel ranks; 1 if the plan does not split them.
   int64_t copies() const;
-  /// Whether experts are split by plan: over ranks, or each of them into slices.
+  /// Whether the plan splits experts: over ranks, or each expert into slices.
   bool has_experts() const;
 };
 
-/// A flag of a dialect. Flags of different dialects with one meaning say the same.
+/// A flag of a dialect. Flags of different dialects that correspond have the same `meaning`.
 struct DialectFlag {
   std::string name;       // "--tensor-model-parallel-size"
   std::string shorthand;  // "--tp", or "".
   std::string meaning;    // "tp"
-  std::string value;      // What stands after it: "N", "A-B-C".
+  std::string value;      // Placeholder for the value: "N", "A-B-C".
   std::string help;
 };
 
-/// A flag as it was given. Values are texts: what they mean is the dialect's matter.
+/// A flag as given; the dialect parses the value.
 struct FlagValue {
   std::string flag;
   std::string value;
@@ -81,30 +81,30 @@ using FlagValues = std::vector<FlagValue>;
 /// "--tp 8 --pp 2".
 std::string to_string(const FlagValues& flags);
 
-/// What is asked of a dialect.
+/// A layout as a user asks for it.
 struct DialectQuery {
   int64_t world = 1;
   int64_t gpus_per_node = 8;
   FlagValues flags = {};
 };
 
-/// One of the vocabularies for layouts: its flags, what they mean, and how it would say a layout.
+/// One of the vocabularies for layouts: its flags, their meaning, and how it expresses a layout.
 struct Dialect {
   std::string name;  // "megatron"
   std::vector<DialectFlag> flags;
-  std::string rule;    // What is fixed in it, as a sentence's end.
+  std::string rule;    // What it does not let you choose, as the end of a sentence.
   FlagValues example;  // For a world of 64.
-  /// Values that do not fit together raise ConfigError.
+  /// ConfigError if values do not fit together.
   DialectPlan (*plan)(const DialectQuery& query);
-  /// Flags that might say the layout of this plan, best first. Only trying tells.
+  /// Candidate flags for the layout of this plan, best first; they may fail or give another layout.
   std::vector<FlagValues> (*attempts)(const DialectPlan& wanted);
 };
 
 std::span<const Dialect> dialects();
-/// ConfigError with the nearest name where there is none of this name.
+/// ConfigError with the nearest name if there is no such dialect.
 const Dialect& find_dialect(std::string_view name);
 
-/// The plan of these flags. A flag of another dialect is refused with the one to use instead.
+/// The plan of these flags. Refuses a flag of another dialect and names the one to use instead.
 DialectPlan plan_in(const Dialect& dialect, const DialectQuery& query);
 
 }  // namespace tessera

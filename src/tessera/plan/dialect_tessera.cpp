@@ -1,4 +1,4 @@
-// How the trainer's own vocabulary says a layout: the flags of `tessera train`.
+// The layout flags of `tessera train` as a dialect.
 #include <algorithm>
 
 #include "tessera/base/check.h"
@@ -12,8 +12,8 @@ namespace {
 std::vector<DialectFlag> flags() {
   return {
       {"--dp", "", "dp", "N", "data-parallel degree (the rest)"},
-      {"--dp-type", "", "dp-type", "TYPE", "ddp, fsdp or hsdp (ddp)"},
-      {"--dp-replicate", "", "replicas", "N", "replicas of the model, of hsdp (1)"},
+      {"--dp-type", "", "dp-type", "TYPE", "ddp, fsdp, hsdp or zero1 (ddp)"},
+      {"--dp-replicate", "", "replicas", "N", "replicas of the shards, of hsdp and zero1 (1)"},
       {"--tp", "", "tp", "N", "tensor-parallel degree (1)"},
       {"--cp", "", "cp", "N", "context-parallel degree (1)"},
       {"--pp", "", "pp", "N", "pipeline-parallel degree (1)"},
@@ -59,8 +59,8 @@ std::vector<RoleOf> roles_of(const ParallelDims& dims, const std::string& type) 
   return roles;
 }
 
-// Without groups of one rank, and without groups of experts if the experts are not split. The data-
-// parallel groups always stay: their sizes say how many replicas of the model there are.
+// Without groups of one rank, and without expert groups if the experts are not split. The
+// data-parallel groups always stay: their sizes tell the number of replicas.
 Plan without_idle_groups(const Plan& all, const ParallelDims& dims,
                          const std::vector<RoleOf>& roles) {
   const auto plays = [&](const std::string& name, Role role) {
@@ -115,8 +115,8 @@ Dialect tessera_dialect() {
   return {.name = "tessera",
           .flags = flags(),
           .rule =
-              "its axes are pp, dp, cp and tp, the last one fastest, and experts split dp·cp·tp "
-              "anew, with etp fastest, then ep",
+              "its axes are pp, dp, cp and tp, the last one fastest, and experts divide "
+              "dp·cp·tp in their own way: etp fastest, then ep",
           .example = {{"--dp-type", "hsdp"}, {"--dp-replicate", "2"}, {"--tp", "4"}, {"--pp", "2"}},
           .plan = make_plan,
           .attempts = attempts};

@@ -105,8 +105,8 @@ TEST(Dialect, TesseraRefusesWhatTheTrainerRefuses) {
       "the product of pp 1, dp 4, cp 1 and tp 4 is 16, but there are 8 ranks; change a degree "
       "or the number of ranks");
   EXPECT_EQ(refusal_of("tessera", {{"--dp-replicate", "2"}}),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
-  EXPECT_EQ(refusal_of("tessera", {{"--dp", "0"}}), "dp is 0; a degree is at least 1");
+            "dp-replicate is 2, which needs dp-type hsdp or zero1, but it is ddp; leave one out");
+  EXPECT_EQ(refusal_of("tessera", {{"--dp", "0"}}), "dp is 0, but must be at least 1");
   EXPECT_EQ(
       refusal_of("tessera", {{"--tp", "3"}}),
       "world size 8 is not divisible by tp·cp·pp = 3 (tp=3, cp=1, pp=1); nearest world sizes: "
@@ -136,13 +136,13 @@ TEST(Dialect, AnotherDialectsFlagIsRefusedWithTheOneToUse) {
   EXPECT_EQ(refusal_of("megatron", {{"--num-replicas", "2"}}),
             "--num-replicas is a flag of the dialect olmo, but this is megatron; in megatron it is "
             "--num-distributed-optimizer-instances");
-  EXPECT_NE(refusal_of("nemo", {{"--order", "tp-dp"}}).find("nemo has no such choice: its axes"),
+  EXPECT_NE(refusal_of("nemo", {{"--order", "tp-dp"}}).find("nemo has no such flag: its axes"),
             std::string::npos);
 }
 
 TEST(Dialect, WrongFlagsAndValuesNameTheFix) {
   EXPECT_EQ(refusal_of("megatron", {{"--tp", "2"}, {"--tensor-model-parallel-size", "2"}}),
-            "--tp and --tensor-model-parallel-size say the same; give one of them");
+            "--tp and --tensor-model-parallel-size mean the same; give one of them");
   EXPECT_EQ(refusal_of("olmo", {{"--tp", "2"}, {"--tp", "4"}}),
             "--tp is given twice; give it once");
   EXPECT_NE(refusal_of("nemo", {{"--tp-siez", "2"}}).find("did you mean '--tp-size'?"),

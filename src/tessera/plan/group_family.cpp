@@ -31,7 +31,7 @@ RankGroup sorted(RankGroup group) {
   return group;
 }
 
-// The cut's group number `index` of a line.
+// Group number `index` of a line that is cut.
 RankGroup piece(const RankGroup& line, Cut cut, int64_t index) {
   const int64_t block = index / cut.stride * cut.size * cut.stride;
   const int64_t end = std::min(block + cut.size * cut.stride, size_of(line));
@@ -42,33 +42,33 @@ RankGroup piece(const RankGroup& line, Cut cut, int64_t index) {
   return group;
 }
 
-// Which of the cut's groups the member of a line at `position` is in.
+// The index of the group that holds the member of a line at `position`.
 int64_t piece_index(Cut cut, int64_t position) {
   return position / (cut.size * cut.stride) * cut.stride + position % cut.stride;
 }
 
 void check_cut(Cut cut, int64_t line_size) {
-  TSR_CHECK(cut.size > 0 && cut.stride > 0, "a line is cut into groups of ", cut.size,
-            " ranks that stand ", cut.stride, " apart; both start at 1");
+  TSR_CHECK(cut.size > 0 && cut.stride > 0, "cannot cut a line into groups of ", cut.size,
+            " ranks with stride ", cut.stride, "; both must be at least 1");
   TSR_CHECK(cut.stride == 1 || line_size % (cut.size * cut.stride) == 0, "a line of ", line_size,
-            " ranks cannot be cut into groups of ", cut.size, " that stand ", cut.stride,
-            " apart; choose sizes whose product divides the line");
+            " ranks cannot be cut into groups of ", cut.size, " with stride ", cut.stride,
+            "; choose sizes whose product divides the line");
 }
 
 void check_list(const RankGroup& list, const RankGroup& line) {
-  TSR_CHECK(!list.empty(), "no rank was chosen of the line ", join(line, ","),
-            "; choose at least 1");
+  TSR_CHECK(!list.empty(), "the callback chose no rank of the line ", join(line, ","),
+            "; it must choose at least 1");
   for (const GlobalRank rank : list) {
-    TSR_CHECK(contains(line, rank), "rank ", rank, " was chosen of the line ", join(line, ","),
-              ", in which it is not; choose ranks of the line");
-    TSR_CHECK(std::ranges::count(list, rank) == 1, "rank ", rank, " was chosen twice of the line ",
-              join(line, ","), "; choose every rank once");
+    TSR_CHECK(contains(line, rank), "the callback chose rank ", rank, " of the line ",
+              join(line, ","), ", which does not have it; it must choose ranks of the line");
+    TSR_CHECK(std::ranges::count(list, rank) == 1, "the callback chose rank ", rank,
+              " twice in the line ", join(line, ","), "; it must choose each rank at most once");
   }
 }
 
 void check_lists(const std::vector<RankGroup>& lists, const GroupRange& lines) {
   TSR_CHECK(static_cast<int64_t>(lists.size()) == lines.size(), lists.size(),
-            " lists were given for ", lines.size(), " lines; give one a line");
+            " lists were given for ", lines.size(), " lines; give one per line");
   for (int64_t i = 0; i < lines.size(); ++i) check_list(lists[static_cast<size_t>(i)], lines[i]);
 }
 
@@ -83,7 +83,7 @@ GroupFamily::GroupFamily(Layout layout, AxisNames axes, Selection selection, Lis
       num_lines_(layout_.size() / line_size_),
       groups_per_line_(1) {
   TSR_ASSERT(listing_ == Listing::kByStride || std::holds_alternative<Whole>(selection_),
-             "only whole lines are listed by the names of their axes");
+             "only whole lines can be listed by the names of their axes");
   if (const Cut* const cut = std::get_if<Cut>(&selection_)) {
     check_cut(*cut, line_size_);
     groups_per_line_ = (line_size_ + cut->size - 1) / cut->size;

@@ -13,7 +13,7 @@
 namespace tessera TSR_API {
 
 /// Which ranks of a line form groups.
-struct Whole {  // All of them: one group a line.
+struct Whole {  // All of them: one group per line.
   friend bool operator==(Whole, Whole) = default;
 };
 struct Ends {  // The first and the last: the stages that hold the word embeddings.
@@ -22,33 +22,33 @@ struct Ends {  // The first and the last: the stages that hold the word embeddin
 struct First {  // The first: the stage that holds the position embeddings.
   friend bool operator==(First, First) = default;
 };
-/// Several groups a line, each of `size` ranks that stand `stride` apart. Consecutive ones (stride
-/// 1) may leave a shorter group at the end.
+/// Several groups per line, each of `size` ranks with the given stride. With stride 1, the last
+/// group may be shorter.
 struct Cut {
   int64_t size = 1;
   int64_t stride = 1;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-/// What a callback chose: one list a line, of ranks of that line, in any order.
+/// Chosen by a callback: one list per line, of ranks of that line, in any order.
 struct Chosen {
   std::vector<RankGroup> lists;
   friend bool operator==(const Chosen&, const Chosen&) = default;
 };
 using Selection = std::variant<Whole, Ends, First, Cut, Chosen>;
 
-/// In which order a whole line is listed; who is in a group is the same.
+/// The order in which a whole line is listed; the members are the same.
 enum class Listing {
-  kByStride,  // In increasing position, as Layout does.
-  kByName,    // As the axes are named, the first one slowest.
+  kByStride,  // By increasing position, as Layout does.
+  kByName,    // In the order of the axes' names, the first axis slowest.
 };
 
-/// The groups along some axes of a layout: for every line of ranks, those that are selected.
+/// The groups along some axes of a layout: the selected ranks of each line.
 ///
-/// A value without lists in it (but for a callback's): groups are made when they are asked for. A
-/// rank is in at most one of them.
+/// Stores no lists of ranks, except a callback's: groups are computed on demand. A rank is in at
+/// most one of them.
 class GroupFamily {
  public:
-  /// A cut or lists that do not fit the lines raise ConfigError.
+  /// ConfigError if a cut or a list does not fit the lines.
   GroupFamily(Layout layout, AxisNames axes, Selection selection = Whole{},
               Listing listing = Listing::kByStride);
 
@@ -59,7 +59,7 @@ class GroupFamily {
   const Selection& selection() const& { return selection_; }
   Selection selection() && { return std::move(selection_); }
 
-  /// How many ranks the largest group has.
+  /// The number of ranks in the largest group.
   int64_t size() const;
   int64_t count() const { return num_lines_ * groups_per_line_; }
   int64_t num_lines() const { return num_lines_; }
@@ -67,23 +67,23 @@ class GroupFamily {
   /// Whether every rank of the layout is in a group.
   bool covers() const;
 
-  /// The group that `rank` is in, in O(its line); nothing where it is in none.
+  /// The group of `rank`, in O(line length); nothing if the rank is in no group.
   ///
-  /// Members stand in the order of their group ranks: that of the layout, and of increasing ranks
+  /// Members are in the order of their group ranks: the layout's order, or increasing global ranks
   /// for a callback's list.
   std::optional<RankGroup> group_of(GlobalRank rank) const;
-  /// The number of that group, counted line by line.
+  /// The index of that group, counted line by line.
   std::optional<int64_t> index_of(GlobalRank rank) const;
   /// Group number `index`.
   RankGroup group(int64_t index) const;
   /// All groups.
   std::vector<RankGroup> groups() const;
 
-  /// The lines, and the groups of one of them, as they are listed where groups are created:
-  /// callbacks' lists and Listing::kByName stand as they are.
+  /// The lines, and the groups of one line, in the order in which groups are created: callbacks'
+  /// lists and Listing::kByName keep their own order.
   GroupRange listed_lines() const;
   std::vector<RankGroup> listed_groups(int64_t line_index, RankGroup line) const;
-  /// Group number `index` as it is listed.
+  /// Group number `index` in that order.
   RankGroup listed(int64_t index) const;
 
   friend bool operator==(const GroupFamily&, const GroupFamily&) = default;

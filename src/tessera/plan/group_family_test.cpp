@@ -94,13 +94,15 @@ TEST(GroupFamilyErrors, ListsThatDoNotFit) {
   const auto refused = [](Chosen chosen) {
     return message_of<ConfigError>([&] { GroupFamily(pipelines(), {"pp"}, std::move(chosen)); });
   };
-  EXPECT_EQ(refused({{to_ranks({0})}}), "1 lists were given for 2 lines; give one a line");
+  EXPECT_EQ(refused({{to_ranks({0})}}), "1 lists were given for 2 lines; give one per line");
   EXPECT_EQ(refused({{to_ranks({0}), {}}}),
-            "no rank was chosen of the line 1,3,5,7; choose at least 1");
+            "the callback chose no rank of the line 1,3,5,7; it must choose at least 1");
   EXPECT_EQ(refused({{to_ranks({0}), to_ranks({2})}}),
-            "rank 2 was chosen of the line 1,3,5,7, in which it is not; choose ranks of the line");
-  EXPECT_EQ(refused({{to_ranks({0, 0}), to_ranks({1})}}),
-            "rank 0 was chosen twice of the line 0,2,4,6; choose every rank once");
+            "the callback chose rank 2 of the line 1,3,5,7, which does not have it; it must choose "
+            "ranks of the line");
+  EXPECT_EQ(
+      refused({{to_ranks({0, 0}), to_ranks({1})}}),
+      "the callback chose rank 0 twice in the line 0,2,4,6; it must choose each rank at most once");
 }
 
 }  // namespace

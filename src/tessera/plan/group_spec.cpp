@@ -45,11 +45,11 @@ std::vector<GroupSpec> hierarchical_specs(const Layout& layout, const AxisNames&
   if (sizes.empty()) return {};
   for (const int64_t size : sizes) {
     TSR_CHECK(size > 0, "a level of ", options.description, " has size ", size,
-              "; sizes start at 1");
+              ", but must be at least 1");
   }
   const int64_t product = checked_product(sizes, "the product of the levels");
   TSR_CHECK(product == layout.group_size(axes), "the levels ", join(sizes, "·"), " = ", product,
-            " of ", options.description, " do not fit its ", layout.group_size(axes),
+            " of ", options.description, " do not match its ", layout.group_size(axes),
             " ranks; their product must be that number");
   TSR_CHECK(!options.nccl || options.nccl->size() == sizes.size(), options.nccl->size(),
             " options were given for ", sizes.size(), " levels of ", options.description,
@@ -69,7 +69,7 @@ std::vector<GroupSpec> hierarchical_specs(const Layout& layout, const AxisNames&
     stride *= sizes[level];
     if (!options.gloo_twins) continue;
     GroupSpec twin = gloo_twin(specs.back(), concat(prefix, "_GLOO_L", level));
-    twin.options = specs.back().options;  // The peer hands them on here, and nowhere else.
+    twin.options = specs.back().options;  // Only here does Megatron pass them to the twin.
     specs.push_back(std::move(twin));
   }
   return specs;

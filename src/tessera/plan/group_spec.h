@@ -17,7 +17,7 @@
 namespace tessera TSR_API {
 
 enum class GroupBackend {
-  kDefault,  // The one that belongs to the device of the tensors.
+  kDefault,  // The back end for the tensors' device.
   kGloo,
   kNccl,
   kUcc,
@@ -27,38 +27,38 @@ const char* to_string(GroupBackend backend);
 
 /// When the groups of a spec are created.
 enum class Made {
-  kAfterAll,    // After all groups of the specs before.
-  kAfterLine,   // Line by line with the spec before: after its groups of the same line.
-  kAfterGroup,  // Group by group with the spec before, whose groups have the same ranks: a twin.
+  kAfterAll,    // After all groups of the previous specs.
+  kAfterLine,   // Line by line: after the previous spec's groups of the same line.
+  kAfterGroup,  // Group by group: after the previous spec's group of the same ranks (a twin).
 };
 
-/// One kind of group of a plan: who, under which name, on what.
+/// One kind of group of a plan: its members, name, back end and options.
 struct GroupSpec {
-  std::string name;    // Its name in the dialect, such as TENSOR_MODEL_PARALLEL_GROUP.
-  std::string label;   // The short form for people, such as "tp".
-  GroupFamily groups;  // Who.
+  std::string name;    // The name in the dialect, e.g. TENSOR_MODEL_PARALLEL_GROUP.
+  std::string label;   // A short form for display, e.g. "tp".
+  GroupFamily groups;  // The members.
   GroupBackend backend = GroupBackend::kDefault;
-  std::optional<std::chrono::minutes> timeout = std::nullopt;  // The world's, unless set.
+  std::optional<std::chrono::minutes> timeout = std::nullopt;  // Default: the world's.
   NcclOptions options = {};
   Lane lane = Lane::kCompute;
-  bool sharp = false;  // Made while NCCL_COLLNET_ENABLE=1 is set: sums run in the switches.
+  bool sharp = false;  // Created with NCCL_COLLNET_ENABLE=1: the switches reduce (SHARP).
   Made made = Made::kAfterAll;
 
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
-/// The same groups once more, on Gloo, each made right after its original: what runs beside the
-/// training (checkpoints) talks there.
+/// The same groups on Gloo, each created right after its original. Checkpoints use them while
+/// training communicates on the originals.
 GroupSpec gloo_twin(const GroupSpec& spec, std::string name);
 
-/// The ranks as a layout of one axis "ranks"; refused are ranks outside 0..world-1 and repeated
-/// ones.
+/// The ranks as a layout with one axis, "ranks". ConfigError for ranks outside 0..world-1 and
+/// repeated ranks.
 Layout line_of(std::span<const GlobalRank> ranks, int64_t world);
 
 struct HierarchyOptions {
   std::string description;  // Names are HIERARCHICAL_<description>_L<level>.
   std::string label = "";   // Labels are "<label> L<level>".
-  std::optional<std::vector<NcclOptions>> nccl = std::nullopt;  // One a level, where any apply.
+  std::optional<std::vector<NcclOptions>> nccl = std::nullopt;  // One per level, if any.
   bool gloo_twins = false;  // HIERARCHICAL_<description>_GLOO_L<level>, with the same options.
   std::optional<std::chrono::minutes> timeout = std::nullopt;
   Lane lane = Lane::kCompute;

@@ -4,8 +4,8 @@
 
 namespace tessera TSR_API {
 
-/// Operations of one communicator match by the order in which they arrive, so what may run side by
-/// side has a lane, and thereby a communicator, of its own.
+/// Operations of one communicator match by the order in which they are issued. Operations that may
+/// run concurrently therefore use different lanes, each with its own communicator.
 enum class Lane { kCompute, kGather, kReduce, kP2p, kControl };
 
 const char* to_string(Lane lane);

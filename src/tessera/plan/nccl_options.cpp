@@ -42,7 +42,7 @@ struct Limits {
 int to_int(std::string_view key, const std::string& text, Limits limits) {
   const std::optional<int64_t> value = to_integer(text);
   TSR_CHECK(value && limits.least <= *value && *value <= limits.most, key, " '", text,
-            "' is no whole number from ", limits.least, " to ", limits.most);
+            "' is not a whole number from ", limits.least, " to ", limits.most);
   return static_cast<int>(*value);
 }
 
@@ -53,15 +53,15 @@ std::string to_net_name(const std::string& text) {
   return text;
 }
 
-// The text of a plain value; a list or a mapping is none.
+// The text of a scalar; refuses a list or a mapping.
 std::string scalar(std::string_view what, const YAML::Node& node) {
-  TSR_CHECK(node.IsScalar(), what, " is no plain value; write a name, a number or true or false");
+  TSR_CHECK(node.IsScalar(), what, " is not a scalar; write a name, a number, true or false");
   return node.Scalar();
 }
 
-// `at` is the place that an error speaks of, here and below.
+// `at` is set to the place that an error is about, here and below.
 NcclOptions parse_section(const std::string& name, const YAML::Node& section, YAML::Mark& at) {
-  TSR_CHECK(section.IsMap(), "section '", name, "' holds no options; give some of ",
+  TSR_CHECK(section.IsMap(), "section '", name, "' holds no options; give at least one of ",
             join(keys(), ", "), " or leave it out");
   const YAML::Mark begin = at;
   NcclOptions options;
@@ -69,19 +69,19 @@ NcclOptions parse_section(const std::string& name, const YAML::Node& section, YA
   for (const auto& entry : section) {
     at = entry.first.Mark();
     const std::string key = scalar("a key", entry.first);
-    TSR_CHECK(seen.insert(key).second, "key '", key, "' stands twice in section '", name, "'");
+    TSR_CHECK(seen.insert(key).second, "key '", key, "' appears twice in section '", name, "'");
     set_nccl_option(options, key, scalar(key, entry.second));
   }
   at = begin;
   const int most = options.max_ctas.value_or(std::numeric_limits<int>::max());
   TSR_CHECK(options.min_ctas.value_or(0) <= most, "section '", name, "' has min_ctas ",
-            options.min_ctas.value_or(0), " above max_ctas ", most,
-            "; choose min_ctas up to max_ctas");
+            options.min_ctas.value_or(0), ", above max_ctas ", most,
+            "; choose min_ctas ≤ max_ctas");
   return options;
 }
 
-// Lets everything pass.
-class Deaf final : public YAML::EventHandler {
+// Ignores all events.
+class IgnoreEvents final : public YAML::EventHandler {
   using Mark = YAML::Mark;
   using Anchor = YAML::anchor_t;
   using Style = YAML::EmitterStyle::value;
@@ -98,26 +98,25 @@ class Deaf final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-// YAML::Load stops after the first document and drops the rest; YAML::LoadAll never ends on texts
-// such as ",a".
+// YAML::Load ignores all documents after the first; YAML::LoadAll never ends on texts such as ",a".
 bool is_one_document(const std::string& yaml) {
   std::istringstream text(yaml);
   YAML::Parser parser(text);
-  Deaf deaf;
-  return parser.HandleNextDocument(deaf) && !parser.HandleNextDocument(deaf);
+  IgnoreEvents ignore;
+  return parser.HandleNextDocument(ignore) && !parser.HandleNextDocument(ignore);
 }
 
 NcclConfig parse_sections(const std::string& yaml, YAML::Mark& at) {
   const YAML::Node document = YAML::Load(yaml);
   TSR_CHECK(document.IsMap() && is_one_document(yaml),
-            "no mapping from kinds of groups to options; write lines such as "
-            "'tp: {max_ctas: 16}', or name no file");
+            "expected a mapping from kinds of groups to options; write lines such as "
+            "'tp: {max_ctas: 16}', or give no file");
   NcclConfig config;
   for (const auto& entry : document) {
     at = entry.first.Mark();
     const std::string name = scalar("a section's name", entry.first);
     check_name("section", name, nccl_sections());
-    TSR_CHECK(!config.contains(name), "section '", name, "' stands twice");
+    TSR_CHECK(!config.contains(name), "section '", name, "' appears twice");
     config[name] = parse_section(name, entry.second, at);
   }
   return config;
@@ -163,15 +162,16 @@ NcclConfig parse_nccl_config(const std::string& yaml, const std::string& source)
 }
 
 NcclConfig read_nccl_config(const std::string& path) {
-  constexpr size_t kMost = size_t{1} << 20;  // Bytes; 21 sections have a few lines each.
+  constexpr size_t kMost = size_t{1} << 20;  // Bytes; a full file has 21 sections of a few lines.
   std::string yaml;
   try {
     yaml = read_file(path, kMost);
   } catch (const Error& error) {
     throw ConfigError(
-        concat("the NCCL options: ", error.what(), "; name a file that is there, or none at all"));
+        concat("the NCCL options: ", error.what(), "; give an existing file, or none"));
   }
-  TSR_CHECK(yaml.size() <= kMost, path, ", the NCCL options, is larger than 1 MiB");
+  TSR_CHECK(yaml.size() <= kMost, path,
+            ", the NCCL options, is larger than 1 MiB; is this the right file?");
   return parse_nccl_config(yaml, path);
 }
 

@@ -10,7 +10,7 @@
 
 namespace tessera TSR_API {
 
-/// What NCCL may be told about one communicator; what is not set is NCCL's own choice.
+/// The NCCL options of one communicator; NCCL chooses those that are not set.
 struct NcclOptions {
   bool high_priority_stream = false;
   std::optional<int> cga_cluster_size = std::nullopt;
@@ -21,27 +21,27 @@ struct NcclOptions {
   friend bool operator==(const NcclOptions&, const NcclOptions&) = default;
 };
 
-/// Options by Megatron's short name of a kind of group, such as "dp_cp".
+/// Options by Megatron's short name of a kind of group, e.g. "dp_cp".
 using NcclConfig = std::map<std::string, NcclOptions, std::less<>>;
 
 /// Every short name, in Megatron's order of creation.
 std::span<const std::string> nccl_sections();
 
-/// Reads Megatron's file of options. One section a kind of group, each with any of
+/// Parses Megatron's file of NCCL options: one section per kind of group, each with any of
 ///
 ///   tp: {is_high_priority_stream: true, cga_cluster_size: 2, min_ctas: 4, max_ctas: 16, net_name:
 ///   IB}
 ///
-/// Broken YAML, unknown or repeated sections and keys and wrong values raise ConfigError with
-/// `source` and the line.
+/// ConfigError with `source` and the line for invalid YAML, unknown or repeated sections and keys,
+/// and wrong values.
 NcclConfig parse_nccl_config(const std::string& yaml, const std::string& source);
 NcclConfig read_nccl_config(const std::string& path);
 
-/// Sets one option from its text, as it would stand in the file; refused are unknown keys and wrong
+/// Sets one option from its text, as written in the file. ConfigError for unknown keys and wrong
 /// values.
 void set_nccl_option(NcclOptions& options, std::string_view key, const std::string& value);
 
-/// Gives these kinds of groups streams of high priority, whatever the file says.
+/// Gives these kinds of groups high-priority streams, whatever the file says.
 void set_high_priority(NcclConfig& config, std::span<const std::string> sections);
 
 }  // namespace tessera

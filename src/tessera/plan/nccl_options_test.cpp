@@ -58,33 +58,33 @@ TEST(NcclConfigErrors, BrokenYamlNamesTheLine) {
 
 TEST(NcclConfigErrors, WrongForms) {
   for (const char* yaml : {"", "# only words", "- tp", "tp", "tp: {}\n---\ndp: {}\n", ",tptp"}) {
-    expect_refused(yaml, "x.yaml, line 1: no mapping", "'tp: {max_ctas: 16}'");
+    expect_refused(yaml, "x.yaml, line 1: expected a mapping", "'tp: {max_ctas: 16}'");
   }
   expect_refused("dp:\n", "x.yaml, line 1: section 'dp' holds no options", "min_ctas");
   expect_refused("dp: 3", "x.yaml, line 1: section 'dp' holds no options", "");
-  expect_refused("tp: {}\ntp: {}", "x.yaml, line 2: section 'tp' stands twice", "");
-  expect_refused("tp:\n  max_ctas: 1\n  max_ctas: 2", "x.yaml, line 3: key 'max_ctas' stands twice",
-                 "");
-  expect_refused("tp: {max_ctas: [1]}", "x.yaml, line 1: max_ctas is no plain value", "");
-  expect_refused("[tp]: {}", "x.yaml, line 1: a section's name is no plain value", "");
+  expect_refused("tp: {}\ntp: {}", "x.yaml, line 2: section 'tp' appears twice", "");
+  expect_refused("tp:\n  max_ctas: 1\n  max_ctas: 2",
+                 "x.yaml, line 3: key 'max_ctas' appears twice", "");
+  expect_refused("tp: {max_ctas: [1]}", "x.yaml, line 1: max_ctas is not a scalar", "");
+  expect_refused("[tp]: {}", "x.yaml, line 1: a section's name is not a scalar", "");
 }
 
 TEST(NcclConfigErrors, WrongValues) {
-  expect_refused("tp: {max_ctas: many}", "", "max_ctas 'many' is no whole number from 1");
-  expect_refused("tp: {min_ctas: 0}", "", "min_ctas '0' is no whole number from 1");
-  expect_refused("tp: {max_ctas: 99999999999}", "", "is no whole number");
-  expect_refused("tp: {max_ctas: ~}", "", "max_ctas is no plain value");
-  expect_refused("tp: {cga_cluster_size: 9}", "", "is no whole number from 0 to 8");
+  expect_refused("tp: {max_ctas: many}", "", "max_ctas 'many' is not a whole number from 1");
+  expect_refused("tp: {min_ctas: 0}", "", "min_ctas '0' is not a whole number from 1");
+  expect_refused("tp: {max_ctas: 99999999999}", "", "is not a whole number");
+  expect_refused("tp: {max_ctas: ~}", "", "max_ctas is not a scalar");
+  expect_refused("tp: {cga_cluster_size: 9}", "", "is not a whole number from 0 to 8");
   expect_refused("tp: {is_high_priority_stream: 2}", "", "'2' is neither true nor false");
   expect_refused("cp:\n  net_name: efa", "x.yaml, line 2: net_name 'efa'", "choose IB or socket");
   expect_refused("cp:\n  min_ctas: 4\n  max_ctas: 2", "x.yaml, line 1: section 'cp' has min_ctas 4",
-                 "up to max_ctas");
+                 "min_ctas ≤ max_ctas");
 }
 
 TEST(NcclConfigErrors, AFileThatIsNotThere) {
   EXPECT_EQ(message_of<ConfigError>([] { read_nccl_config("/no/such/nccl.yaml"); }),
-            "the NCCL options: cannot open /no/such/nccl.yaml: No such file or directory; name a "
-            "file that is there, or none at all");
+            "the NCCL options: cannot open /no/such/nccl.yaml: No such file or directory; "
+            "give an existing file, or none");
   EXPECT_THROW(read_nccl_config("/tmp"), ConfigError) << "a folder is no file";
 }
 

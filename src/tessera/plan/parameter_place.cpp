@@ -7,12 +7,12 @@ namespace tessera {
 namespace {
 
 /// A rank's index among the ranks along some axes.
-struct Seat {
+struct Position {
   int64_t size;
   int64_t index;
 };
 
-Seat seat_of(const Plan& plan, GlobalRank rank, std::string_view group) {
+Position position_of(const Plan& plan, GlobalRank rank, std::string_view group) {
   const RankGroup ranks = *plan.group_of(rank, group);
   return {.size = static_cast<int64_t>(ranks.size()),
           .index = std::ranges::find(ranks, rank) - ranks.begin()};
@@ -22,19 +22,19 @@ bool shards(const Plan& plan) {
   return plan.layout("world").axis("dp_shard").size() > 1;
 }
 
-void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Seat tp) {
+void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Position tp) {
   if (!parameter.tensor_dim || tp.size == 1) return;
   place.part = place.part.cut(*parameter.tensor_dim, tp.size, tp.index);
   place.cut_over.emplace_back("tp");
 }
 
-// Each parameter keeps the elements that lie in this rank's piece of the flat buffer.
-void cut_for_shards(std::vector<ParameterPlace>& places, Seat shard) {
+// Each parameter keeps the elements in this rank's piece of the flat buffer.
+void cut_for_shards(std::vector<ParameterPlace>& places, Position shard) {
   const int64_t total = std::accumulate(
       places.begin(), places.end(), int64_t{0},
       [](int64_t sum, const ParameterPlace& place) { return sum + place.part.numel(); });
   const Span piece = chunk(total, shard.size, shard.index);
-  int64_t begin = 0;  // Of this parameter in the flat buffer.
+  int64_t begin = 0;  // Offset of this parameter in the flat buffer.
   for (ParameterPlace& place : places) {
     const int64_t size = place.part.numel();
     const auto within = [&](int64_t at) { return std::clamp(at - begin, int64_t{0}, size); };
@@ -44,8 +44,8 @@ void cut_for_shards(std::vector<ParameterPlace>& places, Seat shard) {
   }
 }
 
-// Equal copies lie along the axes of a norm group that do not cut the parameter; their first rank
-// counts. Along pp there are no copies but tied weights.
+// Equal copies lie along the axes of a norm group that do not cut the parameter; only their first
+// rank counts. Along pp, the only copies are tied weights.
 bool is_first_copy(const Plan& plan, GlobalRank rank, const AxisNames& cut_over) {
   const Layout& world = plan.layout("world");
   return std::ranges::all_of(plan.spec("norm").groups.axes(), [&](const std::string& axis) {
@@ -56,15 +56,15 @@ bool is_first_copy(const Plan& plan, GlobalRank rank, const AxisNames& cut_over)
 
 }  // namespace
 
-std::vector<ParameterPlace> place_unit(const Plan& plan, GlobalRank rank,
-                                       std::span<const ParameterShape> parameters) {
+std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
+                                         std::span<const ParameterShape> parameters) {
   std::vector<ParameterPlace> places;
-  const Seat tp = seat_of(plan, rank, "tp");
+  const Position tp = position_of(plan, rank, "tp");
   for (const ParameterShape& parameter : parameters) {
     places.push_back({.part = Part(parameter.shape)});
     cut_for_tensor(places.back(), parameter, tp);
   }
-  if (shards(plan)) cut_for_shards(places, seat_of(plan, rank, "dp_shard_cp"));
+  if (shards(plan)) cut_for_shards(places, position_of(plan, rank, "dp_shard_cp"));
   for (size_t i = 0; i < places.size(); ++i) {
     places[i].counts = !parameters[i].copy && is_first_copy(plan, rank, places[i].cut_over);
   }

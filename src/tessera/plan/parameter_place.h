@@ -12,32 +12,35 @@
 
 namespace tessera TSR_API {
 
-/// What a plan needs to know of a parameter.
+/// The properties of a parameter that a plan needs.
 struct ParameterShape {
   std::vector<int64_t> shape = {};
-  /// The dimension that tensor parallelism cuts; without one every rank of tp holds all of it.
+  /// The dimension that tensor parallelism shards; without one, every tp rank holds all of it.
   std::optional<size_t> tensor_dim = std::nullopt;
-  /// Another stage holds it as well, which counts it in norms and files.
+  /// Another stage holds it as well and counts it in norms and files.
   bool copy = false;
 };
 
-/// What one rank holds of a parameter, and what follows from that.
+/// The part of a parameter that one rank holds, and its consequences.
 struct ParameterPlace {
   Part part;
-  AxisNames cut_over = {};          // The axes along which other ranks hold other parts.
-  std::string grad_group = "grad";  // The plan's group over which its gradient is summed.
-  /// Of the ranks of a norm group that hold these elements, one counts them: in norms and files.
+  AxisNames cut_over = {};          // The axes along which ranks hold different parts.
+  std::string grad_group = "grad";  // The group over which its gradient is summed.
+  /// Exactly one of the ranks of a norm group that hold these elements counts them in norms and
+  /// files.
   bool counts = true;
+  /// Parameters of a unit with the same text are sharded as one flat buffer.
+  std::string buffer = "";
 
   friend bool operator==(const ParameterPlace&, const ParameterPlace&) = default;
 };
 
-/// The places of one unit's parameters on a rank of train_plan().
+/// The places of parameters on a rank of train_plan(): those of one unit that share a flat buffer.
 ///
-/// Tensor parallelism cuts first, along each parameter's own dimension. If the plan shards, what
-/// is left of all parameters is one flat buffer per unit, of which each rank of dp_shard_cp holds
-/// one piece by the rule of chunk().
-std::vector<ParameterPlace> place_unit(const Plan& plan, GlobalRank rank,
-                                       std::span<const ParameterShape> parameters);
+/// Tensor parallelism shards each parameter along its own dimension. If the plan shards over data
+/// parallelism, the remaining elements form one flat buffer, and each rank of dp_shard_cp
+/// holds one piece of it by the rule of chunk().
+std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
+                                         std::span<const ParameterShape> parameters);
 
 }  // namespace tessera

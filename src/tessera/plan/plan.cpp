@@ -26,16 +26,16 @@ Plan::Plan(int64_t world, std::vector<NamedLayout> layouts, std::vector<GroupSpe
 void Plan::check_spec(size_t index) const {
   const GroupSpec& spec = specs_[index];
   TSR_CHECK(find(spec.name) == &spec, "the group ", spec.name,
-            " is planned twice; give every kind of group a name of its own");
+            " is planned twice; give every kind of group its own name");
   if (spec.made == Made::kAfterAll) return;
-  TSR_CHECK(index > 0, "the group ", spec.name, " is the first, so it cannot be made ",
-            "together with the one before");
+  TSR_CHECK(index > 0, "the group ", spec.name, " is the first, so it cannot be created ",
+            "together with a previous one");
   const GroupSpec& before = specs_[index - 1];
   TSR_CHECK(spec.groups.num_lines() == before.groups.num_lines(), "the group ", spec.name, " has ",
-            spec.groups.num_lines(), " lines, but is to be made line by line with ", before.name,
+            spec.groups.num_lines(), " lines, but is to be created line by line with ", before.name,
             ", which has ", before.groups.num_lines());
   TSR_CHECK(spec.made != Made::kAfterGroup || spec.groups == before.groups, "the group ", spec.name,
-            " is to be made group by group with ", before.name, ", which has other ranks");
+            " is to be created group by group with ", before.name, ", which has other ranks");
 }
 
 void Plan::add_to_steps(size_t spec) {
@@ -81,7 +81,7 @@ std::optional<RankGroup> Plan::group_of(GlobalRank rank, std::string_view name) 
 std::vector<PlannedGroup> Plan::groups_of(GlobalRank rank) const& {
   std::vector<PlannedGroup> groups;
   for (const GroupSpec& spec : specs_) {
-    // A twin has the ranks of the spec before it.
+    // A twin has the same ranks as the previous spec.
     const bool twin = spec.made == Made::kAfterGroup;
     const bool same = twin && !groups.empty() && groups.back().spec == &spec - 1;
     std::optional<RankGroup> ranks;

@@ -25,22 +25,22 @@ struct NamedLayout {
   friend bool operator==(const NamedLayout&, const NamedLayout&) = default;
 };
 
-/// One group of a plan. The spec belongs to the plan and lives as long.
+/// One group of a plan. The plan owns the spec.
 struct PlannedGroup {
   const GroupSpec* spec = nullptr;
   RankGroup ranks;
 };
 
-/// What a configuration means: the layouts of its world and every kind of group in the order of
-/// creation. The same value on every rank; no process and no torch behind it.
+/// The layouts and groups of a configuration, the groups in the order of creation. A value that is
+/// the same on every rank; needs no processes and no torch.
 ///
 ///   const Plan plan = megatron_plan(64, {.tensor_model_parallel_size = 8});
 ///   plan.group_of(GlobalRank{5}, "TENSOR_MODEL_PARALLEL_GROUP");   // 0 1 2 3 4 5 6 7
 ///   for (const auto& [spec, ranks] : plan.groups_of(GlobalRank{5})) …
 class Plan {
  public:
-  /// Names that stand twice, and specs that are to be made together but have no common lines, raise
-  /// ConfigError.
+  /// ConfigError for repeated names, and for specs that are to be created together but have
+  /// different lines.
   Plan(int64_t world, std::vector<NamedLayout> layouts, std::vector<GroupSpec> specs,
        std::vector<VariableRule> variables = {});
 
@@ -49,33 +49,32 @@ class Plan {
   Layout layout(std::string_view name) && { return layout(name); }
   std::span<const GroupSpec> specs() const& { return specs_; }
   std::vector<GroupSpec> specs() && { return std::move(specs_); }
-  /// What must hold of the process's variables, or be done to them, before groups are made.
+  /// Rules for environment variables that apply before groups are created.
   std::span<const VariableRule> variables() const& { return variables_; }
   std::vector<VariableRule> variables() && { return std::move(variables_); }
 
-  /// The spec of this name; null where the plan has none.
+  /// The spec of this name; null if there is none.
   const GroupSpec* find(std::string_view name) const&;
-  const GroupSpec* find(std::string_view name) && = delete;  // It would point into nothing.
-  /// The same; ConfigError with the nearest name where the plan has none.
+  const GroupSpec* find(std::string_view name) && = delete;  // It would dangle.
+  /// The spec of this name; ConfigError with the nearest name if there is none.
   const GroupSpec& spec(std::string_view name) const&;
   GroupSpec spec(std::string_view name) && { return spec(name); }
 
-  /// The group of this name that `rank` is in, in O(its line); nothing where it is in none.
+  /// The group of this name that contains `rank`, in O(line length); nothing if there is none.
   std::optional<RankGroup> group_of(GlobalRank rank, std::string_view name) const;
-  /// Every group that `rank` is in, in the order of creation.
+  /// Every group of `rank`, in the order of creation.
   std::vector<PlannedGroup> groups_of(GlobalRank rank) const&;
   std::vector<PlannedGroup> groups_of(GlobalRank rank) && = delete;  // Their specs are the plan's.
-  /// Where that group stands among all groups of all ranks in the order of creation.
+  /// The index of that group among all groups of all ranks in the order of creation.
   std::optional<int64_t> creation_index(GlobalRank rank, std::string_view name) const;
 
-  /// The number of all groups of all ranks.
+  /// The number of groups over all ranks.
   int64_t num_groups() const;
-  /// All groups of all ranks in the order of creation, each with its ranks as they are listed
-  /// there.
+  /// Visits all groups of all ranks in the order of creation, each with its ranks as listed there.
   using Visitor = std::function<void(const GroupSpec& spec, const RankGroup& ranks)>;
   void for_each_group(const Visitor& visit) const;
 
-  /// One line a spec: name, size, count, back end and lane.
+  /// One line per spec: name, size, count, back end and lane.
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Plan& plan) {
     return out << plan.to_string();
@@ -83,19 +82,19 @@ class Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 
  private:
-  /// A spec and its twins, which are made group by group.
+  /// A spec and its twins, created group by group.
   struct Block {
     size_t first = 0;  // In specs_.
     size_t num_specs = 1;
-    int64_t offset = 0;  // Groups of the same line that are made before.
+    int64_t offset = 0;  // Groups of the same line created before.
 
     friend bool operator==(const Block&, const Block&) = default;
   };
-  /// Blocks that are made line by line.
+  /// Blocks created line by line.
   struct Step {
     std::vector<Block> blocks;
     int64_t groups_per_line = 0;
-    int64_t first_group = 0;  // Groups that are made before.
+    int64_t first_group = 0;  // Groups created before.
 
     friend bool operator==(const Step&, const Step&) = default;
   };

@@ -31,25 +31,25 @@ const char* to_string(Role role) {
 const char* explanation(Role role) {
   switch (role) {
     case Role::kTensor:
-      return "They share the work on every layer: each has a slice of every weight matrix.";
+      return "They shard every layer: each holds a slice of every weight matrix.";
     case Role::kContext:
-      return "They share every sequence: each has a part of its tokens.";
+      return "They split every sequence: each has a part of its tokens.";
     case Role::kData:
       return "They read different data.";
     case Role::kPipeline:
-      return "They are the stages of a pipeline: each has some of the layers.";
+      return "They are the stages of a pipeline: each holds some of the layers.";
     case Role::kExpert:
-      return "They share the experts: tokens travel to the rank that has theirs.";
+      return "They split the experts: each token is sent to the ranks of its experts.";
     case Role::kGradients:
-      return "They sum the gradients, so that all take the same step.";
+      return "They all-reduce the gradients, so that all make the same update.";
     case Role::kShards:
-      return "They hold one copy of the model between them and gather what they need.";
+      return "They hold the shards of one replica and all-gather parameters for each layer.";
     case Role::kReplicas:
-      return "They hold the same part of different copies of the model and sum its gradients.";
+      return "They hold the same shard of different replicas and all-reduce its gradients.";
     case Role::kExpertGradients:
-      return "They have the same experts and sum their gradients.";
+      return "They hold the same experts and all-reduce their gradients.";
     case Role::kExpertTensor:
-      return "They share each expert: each has a slice of its weight matrices.";
+      return "They shard each expert: each holds a slice of its weight matrices.";
   }
   return "";
 }
@@ -67,7 +67,7 @@ const char* rhythm(Role role) {
     case Role::kGradients:
     case Role::kReplicas:
     case Role::kExpertGradients:
-      return "once a step";
+      return "once per step";
     case Role::kData:
       return "";
   }

@@ -7,11 +7,11 @@
 namespace tessera::plan::detail {
 
 void check_positive(std::string_view name, int64_t size) {
-  TSR_CHECK(size > 0, "size ", size, " of ", name, " is not positive; sizes start at 1");
+  TSR_CHECK(size > 0, "the size of ", name, " is ", size, ", but must be at least 1");
 }
 
 int64_t divide_world(int64_t world, const AxisSizes& factors) {
-  TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
+  TSR_CHECK(world > 0, "world size is ", world, ", but must be at least 1");
   std::vector<int64_t> sizes;
   std::vector<std::string> names;
   std::vector<std::string> shown;
@@ -35,7 +35,7 @@ int64_t divide_world(int64_t world, const AxisSizes& factors) {
 void check_minutes(std::string_view name, int64_t minutes) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 60'000;  // In milliseconds.
   TSR_CHECK(0 < minutes && minutes <= kMost, name, " ", minutes,
-            " is no time to wait; choose 1 to ", kMost);
+            " is not a valid time-out; choose 1 to ", kMost);
 }
 
 }  // namespace tessera::plan::detail

@@ -5,10 +5,9 @@
 namespace tessera {
 
 std::vector<int64_t> even_split_points(int64_t num_layers, int64_t num_stages) {
-  TSR_CHECK(num_stages > 0, "a pipeline of ", num_stages,
-            " stages was asked for; it has at least 1");
+  TSR_CHECK(num_stages > 0, "the number of stages is ", num_stages, ", but must be at least 1");
   TSR_CHECK(num_stages <= num_layers, num_layers, " layers are too few for ", num_stages,
-            " stages, each of which holds at least 1; choose fewer stages, or give split points");
+            " stages of at least 1 layer; choose fewer stages, or give split points");
   const int64_t even = num_layers / num_stages;
   int64_t rest = num_layers % num_stages;
   std::vector<int64_t> points;
@@ -24,8 +23,8 @@ void check_split_points(std::span<const int64_t> points, int64_t num_layers) {
   int64_t least = 0;
   for (const int64_t point : points) {
     TSR_CHECK(least <= point && point <= num_layers, "the split points ", join(points, ", "),
-              " do not rise from 0 to the ", num_layers, " layers: ", point,
-              " is out of place; name each stage's first layer in order");
+              " do not increase from 0 to the ", num_layers, " layers: ", point,
+              " is out of order; give the first layer of each stage in order");
     least = point + 1;
   }
 }

@@ -8,14 +8,14 @@
 
 namespace tessera TSR_API {
 
-/// The layer with which each stage but the first begins, for layers shared out as evenly as can be.
+/// The first layer of each stage but the first, for layers divided as evenly as possible.
 ///
-/// What does not come out even goes to the stages after the first, which holds the embedding, from
-/// the front: 10 layers on 4 stages are 2, 3, 3 and 2 and give {2, 5, 8}.
+/// The remainder goes to the stages right after the first one, which also holds the embedding: 10
+/// layers on 4 stages are 2, 3, 3 and 2, which gives {2, 5, 8}.
 std::vector<int64_t> even_split_points(int64_t num_layers, int64_t num_stages);
 
-/// Refuses points that do not rise from 0 to the number of layers. The first stage may be the
-/// embedding alone (point 0), the last the head alone (point num_layers).
+/// ConfigError if the points do not increase from 0 to the number of layers. The first stage may
+/// hold only the embedding (point 0), and the last only the head (point num_layers).
 void check_split_points(std::span<const int64_t> points, int64_t num_layers);
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ TEST(SplitPoints, WhatDoesNotComeOutEvenGoesToTheStagesAfterTheFirst) {
   EXPECT_EQ(even_split_points(3, 3), (Points{1, 2}));
 }
 
-// Every stage has its share or one more, and the first never more.
+// Every stage has its even share or one layer more; the first never has more.
 TEST(SplitPoints, SharesDifferByOne) {
   for (int64_t stages = 1; stages <= 9; ++stages) {
     for (int64_t layers = stages; layers <= 40; ++layers) {
@@ -50,7 +50,7 @@ TEST(SplitPoints, GivenOnesMustRise) {
   EXPECT_THROW(check_split_points(Points{-1}, 4), ConfigError);
   const std::string message =
       testkit::message_of<ConfigError>([] { check_split_points(Points{3, 5}, 4); });
-  EXPECT_NE(message.find("5 is out of place"), std::string::npos) << message;
+  EXPECT_NE(message.find("5 is out of order"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -7,18 +7,18 @@
 namespace tessera {
 namespace {
 
-constexpr double kBytes = 2;  // Of a number: bf16.
+constexpr double kBytes = 2;  // Per element: bf16.
 
 void check_flag(const char* name, int64_t value) {
-  TSR_CHECK(value > 0, name, " ", value, " is not positive; choose at least 1");
+  TSR_CHECK(value > 0, name, " is ", value, ", but must be at least 1");
 }
 
-// The letters of the formulas.
+// The symbols of the formulas.
 struct Letters {
   double activations;  // A
-  double layers;       // L, on a stage.
+  double layers;       // L, per stage.
   double microbatches;
-  double weights;  // W, on a rank before data parallelism shards them.
+  double weights;  // W, per rank, before data parallelism shards them.
   double tensor;
 };
 
@@ -33,7 +33,7 @@ Letters letters_of(const DialectPlan& layout, const TrainingStep& step) {
           .tensor = size(Role::kTensor)};
 }
 
-// What a role sends, without the name of its group.
+// The traffic of a role, without the name of its group.
 std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const TrainingStep& step) {
   const Letters at = letters_of(layout, step);
   const auto n = static_cast<double>(layout.size(role));
@@ -41,14 +41,14 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
   const double part = (n - 1) / n;
   switch (role) {
     case Role::kTensor:
-      return Traffic{"", "4 all-reduces of activations in every layer and micro-batch",
+      return Traffic{"", "4 all-reduces of activations per layer and micro-batch",
                      "4 · M · L · A · 2(n−1)/n", Pattern::kRing, 4 * per_layer * 2 * part};
     case Role::kContext:
       return Traffic{
-          "", "keys and values go round in every layer, and twice as much on the way back",
+          "", "ring exchange of keys and values per layer, twice as much in the backward",
           "6 · M · L · A/tp · (n−1)", Pattern::kRing, 6 * per_layer / at.tensor * (n - 1)};
     case Role::kPipeline:
-      return Traffic{"", "activations to the next stage, their gradients to the one before",
+      return Traffic{"", "activations to the next stage, their gradients to the previous one",
                      n > 2 ? "2 · M · A" : "M · A", Pattern::kLine,
                      (n > 2 ? 2 : 1) * at.microbatches * at.activations};
     case Role::kExpert:
@@ -56,19 +56,19 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
                      "4 · M · L · k · A · (n−1)/n", Pattern::kAllToAll,
                      4 * per_layer * static_cast<double>(step.experts_per_token) * part};
     case Role::kGradients:
-      return Traffic{"", "an all-reduce of the gradients", "W · 2(n−1)/n", Pattern::kRing,
+      return Traffic{"", "all-reduce of the gradients", "W · 2(n−1)/n", Pattern::kRing,
                      at.weights * 2 * part};
     case Role::kShards:
-      return Traffic{"", "parameters are gathered twice, gradients scattered once",
+      return Traffic{"", "all-gather of the parameters twice, reduce-scatter of the gradients once",
                      "3 · W · (n−1)/n", Pattern::kRing, 3 * at.weights * part};
     case Role::kReplicas:
-      return Traffic{"", "an all-reduce of the gradients of a shard", "W/shards · 2(n−1)/n",
+      return Traffic{"", "all-reduce of the gradients of a shard", "W/shards · 2(n−1)/n",
                      Pattern::kRing,
                      at.weights / static_cast<double>(layout.size(Role::kShards)) * 2 * part};
     case Role::kData:
     case Role::kExpertGradients:
     case Role::kExpertTensor:
-      return std::nullopt;  // Numbers of samples and losses; experts are not counted apart.
+      return std::nullopt;  // Small, or experts, which are not counted separately.
   }
   return std::nullopt;
 }
@@ -87,7 +87,7 @@ void add_ring(const RankGroup& group, double bytes, const Machine& machine, PerL
   }
 }
 
-// A stage in the middle sends half of its bytes to either side.
+// A middle stage sends half of its bytes in each direction.
 void add_line(const RankGroup& group, double bytes, const Machine& machine, PerLink& sum) {
   const double one_way = group.size() > 2 ? bytes / 2 : bytes;
   for (size_t i = 0; i + 1 < group.size(); ++i) {
@@ -121,7 +121,7 @@ void check(const TrainingStep& step, const DialectPlan& layout) {
   check_flag("--experts-per-token", step.experts_per_token);
   check_flag("--parameters", step.parameters.value_or(1));
   const int64_t stages = layout.size(Role::kPipeline);
-  TSR_CHECK(step.layers >= stages, "--layers ", step.layers, " cannot fill ", stages,
+  TSR_CHECK(step.layers >= stages, "--layers ", step.layers, " are too few for ", stages,
             " pipeline stages; give at least ", stages, ", or fewer stages");
 }
 
@@ -130,7 +130,7 @@ std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& s
   std::vector<Traffic> all;
   for (const auto& [role, name] : layout.roles) {
     std::optional<Traffic> traffic = traffic_of(role, layout, step);
-    // Megatron keeps its optimizer in shards, but reduces gradients.
+    // Megatron shards its optimizer, but all-reduces gradients.
     const bool counted = role == Role::kShards && layout.find(Role::kGradients) != nullptr;
     if (!traffic || counted || layout.size(role) == 1) continue;
     traffic->name = name;
@@ -140,10 +140,11 @@ std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& s
 }
 
 const char* traffic_assumptions() {
-  return "Numbers have 2 bytes (bf16). Collectives run as rings in rank order: an all-reduce sends "
+  return "Elements have 2 bytes (bf16). Collectives run as rings in rank order: an all-reduce "
+         "sends "
          "2(n−1)/n of the data, an all-gather or a reduce-scatter (n−1)/n. Attention has as many "
          "key "
-         "as query heads, every layer is alike and, where there are experts, has them; parameters "
+         "as query heads, every layer is alike and, if there are experts, has them; parameters "
          "are "
          "12 · layers · hidden² unless given, and experts' parameters are not counted apart. An "
          "estimate to compare layouts by, not a measurement.";
@@ -154,10 +155,10 @@ std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingSte
   return {{"A",
            "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
            at.activations, true},
-          {"W", "bytes of a rank's weights: 2 · parameters/(tp · pp)", at.weights, true},
-          {"L", "layers on a stage: layers/pp", at.layers},
-          {"M", "micro-batches in a step", at.microbatches},
-          {"k", "experts that a token goes to", static_cast<double>(step.experts_per_token)}};
+          {"W", "bytes of weights per rank: 2 · parameters/(tp · pp)", at.weights, true},
+          {"L", "layers per stage: layers/pp", at.layers},
+          {"M", "micro-batches per step", at.microbatches},
+          {"k", "experts per token", static_cast<double>(step.experts_per_token)}};
 }
 
 const char* to_string(Link link) {

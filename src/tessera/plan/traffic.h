@@ -10,45 +10,45 @@
 
 namespace tessera TSR_API {
 
-/// The model and the batch whose training step is estimated.
+/// The model and the batch of the training step to estimate.
 struct TrainingStep {
   int64_t hidden = 0;
   int64_t layers = 0;
   int64_t sequence = 0;     // Tokens.
-  int64_t micro_batch = 1;  // Sequences in it.
+  int64_t micro_batch = 1;  // Sequences per micro-batch.
   int64_t microbatches = 1;
   int64_t experts_per_token = 2;
-  std::optional<int64_t> parameters = std::nullopt;  // 12·layers·hidden², unless given.
+  std::optional<int64_t> parameters = std::nullopt;  // Default: 12·layers·hidden².
 
   double num_parameters() const;
 };
 
-/// Sizes below 1 raise ConfigError, and a pipeline with fewer layers than stages.
+/// ConfigError for sizes below 1, and for a pipeline with fewer layers than stages.
 void check(const TrainingStep& step, const DialectPlan& layout);
 
-/// How the members of a group talk.
+/// The communication pattern of a group.
 enum class Pattern {
-  kRing,      // Each sends to the next one, the last to the first.
-  kLine,      // Stages: each sends to the next and to the one before.
-  kAllToAll,  // Each sends the same to every other.
+  kRing,      // Each rank sends to the next, the last to the first.
+  kLine,      // Pipeline stages: each sends to the next and to the previous one.
+  kAllToAll,  // Each sends the same amount to every other.
 };
 
-/// What one kind of group sends in a training step.
+/// The traffic of one kind of group in a training step.
 struct Traffic {
-  std::string name = "";     // Of the GroupSpec.
-  std::string what = "";     // "4 all-reduces of activations in every layer"
-  std::string formula = "";  // In the letters of traffic_symbols().
+  std::string name = "";     // The GroupSpec's.
+  std::string what = "";     // "4 all-reduces of activations per layer"
+  std::string formula = "";  // In the symbols of traffic_symbols().
   Pattern pattern = Pattern::kRing;
-  double bytes = 0;  // That a rank sends; a stage in the middle for kLine.
+  double bytes = 0;  // Sent per rank; for kLine, by a middle stage.
 };
 
-/// For each kind of group of more than one rank that carries much, in the order of roles: an
-/// estimate to compare layouts by, on traffic_assumptions().
+/// The traffic of each kind of group with several ranks and significant volume, in the order of
+/// roles: an estimate to compare layouts, under traffic_assumptions().
 std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& step);
 
 const char* traffic_assumptions();
 
-/// What a letter of the formulas means and is.
+/// A symbol of the formulas: its meaning and value.
 struct Symbol {
   std::string letter;
   std::string meaning;
@@ -57,10 +57,10 @@ struct Symbol {
 };
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step);
 
-/// Where the machine's boundaries are.
+/// The size of a node and of a rack.
 struct Machine {
   int64_t gpus_per_node = 8;
-  std::optional<int64_t> nodes_per_rack = std::nullopt;  // One rack holds all, unless given.
+  std::optional<int64_t> nodes_per_rack = std::nullopt;  // Default: all nodes.
 };
 
 enum class Link { kInNode, kAcrossNodes, kAcrossRacks };
@@ -70,7 +70,7 @@ const char* to_string(Link link);
 
 Link link_between(GlobalRank a, GlobalRank b, const Machine& machine);
 
-/// One number for each link.
+/// One number per kind of link.
 struct PerLink {
   double in_node = 0;
   double across_nodes = 0;
@@ -79,10 +79,10 @@ struct PerLink {
   double& operator[](Link link);
 };
 
-/// How many groups have this as their widest link.
+/// The number of groups by their widest link.
 PerLink groups_per_link(const GroupFamily& groups, const Machine& machine);
 
-/// The bytes that all ranks together send over each kind of link in a step, for one kind of group.
+/// The bytes that all ranks of one kind of group send per step over each kind of link.
 PerLink bytes_per_link(const GroupFamily& groups, const Traffic& traffic, const Machine& machine);
 
 }  // namespace tessera

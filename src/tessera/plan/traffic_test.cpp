@@ -87,7 +87,7 @@ TEST(Traffic, GroupsOfOneRankSendNothing) {
 TEST(Traffic, RefusesStepsThatCannotBe) {
   const DialectPlan layout = plan_of("megatron", 16, {{"--pp", "16"}});
   EXPECT_EQ(testkit::message_of<ConfigError>([&] { traffic_of(layout, kStep); }),
-            "--layers 8 cannot fill 16 pipeline stages; give at least 16, or fewer stages");
+            "--layers 8 are too few for 16 pipeline stages; give at least 16, or fewer stages");
   EXPECT_THROW(traffic_of(layout, {.hidden = 0, .layers = 16, .sequence = 1}), ConfigError);
   EXPECT_THROW(traffic_of(layout, {.hidden = 1, .layers = 16, .sequence = -1}), ConfigError);
 }

@@ -22,11 +22,11 @@ constexpr std::array kDegrees{
     Degree{"ep", &ParallelDims::ep},
     Degree{"etp", &ParallelDims::etp},
 };
-constexpr size_t kAxes = 5;  // The degrees that are axes of the world.
+constexpr size_t kAxes = 5;  // The degrees that are axes of the layout "world".
 
 void check_degrees(int64_t world, const ParallelDims& dims) {
   for (const auto& [name, member] : kDegrees) {
-    TSR_CHECK(dims.*member >= 1, name, " is ", dims.*member, "; a degree is at least 1");
+    TSR_CHECK(dims.*member >= 1, name, " is ", dims.*member, ", but must be at least 1");
   }
   TSR_CHECK(dims.world() == world, "the product of pp ", dims.pp, ", dp ",
             dims.dp_replicate * dims.dp_shard, ", cp ", dims.cp, " and tp ", dims.tp, " is ",
@@ -44,7 +44,7 @@ Layout world_layout(const ParallelDims& dims) {
   return Layout::row_major(axes);
 }
 
-// Whether the experts of one copy of the model are on the ranks of that copy.
+// Whether the experts of one replica are on the ranks of that replica.
 bool fits_in_copy(const ParallelDims& dims) {
   return dims.dp_shard * dims.cp * dims.tp % (dims.ep * dims.etp) == 0;
 }
@@ -64,8 +64,8 @@ GroupSpec spec(const std::string& name, const Layout& layout, const AxisNames& a
   return {.name = name, .label = name, .groups = GroupFamily(layout, axes, selection)};
 }
 
-// Copies have equal gradients, so that their squares are summed within a copy. Experts that are
-// spread over several copies are disjoint parts there, too.
+// Replicas have equal gradients, so their squares are summed within one replica. Experts that are
+// spread over several replicas are disjoint there, too.
 AxisNames norm_axes(const ParallelDims& dims) {
   AxisNames axes{"pp", "dp_shard", "cp", "tp"};
   if (!fits_in_copy(dims)) axes.insert(axes.begin() + 1, "dp_replicate");
@@ -87,17 +87,17 @@ std::string to_string(const ParallelDims& dims) {
 }
 
 std::vector<std::string> data_parallel_types() {
-  return {"ddp", "fsdp", "hsdp"};
+  return {"ddp", "fsdp", "hsdp", "zero1"};
 }
 
-void set_data_parallel(ParallelDims& dims, const DataParallelWords& words) {
-  const auto& [dp, type, replicas] = words;
+void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options) {
+  const auto& [dp, type, replicas] = options;
   const std::vector<std::string> types = data_parallel_types();
   TSR_CHECK(std::ranges::find(types, type) != types.end(), "dp-type is '", type, "'; choose ",
             join(types, ", "), did_you_mean(type, types));
-  TSR_CHECK(dp >= 1, "dp is ", dp, "; a degree is at least 1");
-  TSR_CHECK(type == "hsdp" || replicas == 1, "dp-replicate is ", replicas,
-            ", which is for dp-type hsdp, and it is ", type, "; leave one out");
+  TSR_CHECK(dp >= 1, "dp is ", dp, ", but must be at least 1");
+  TSR_CHECK(type == "hsdp" || type == "zero1" || replicas == 1, "dp-replicate is ", replicas,
+            ", which needs dp-type hsdp or zero1, but it is ", type, "; leave one out");
   TSR_CHECK(replicas >= 1 && dp % replicas == 0, "dp-replicate is ", replicas,
             ", which does not divide dp = ", dp, "; choose a divisor");
   dims.dp_replicate = type == "ddp" ? dp : replicas;

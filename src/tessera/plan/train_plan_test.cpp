@@ -42,7 +42,7 @@ TEST(TrainPlan, EveryAxis) {
   EXPECT_EQ(ranks(plan, 5, "ep"), to_ranks({4, 5, 6, 7}));
   EXPECT_EQ(ranks(plan, 5, "expert_shard"), to_ranks({1, 5}));
   EXPECT_EQ(ranks(plan, 5, "expert_grad"), to_ranks({1, 5, 9, 13}));
-  EXPECT_EQ(ranks(plan, 5, "norm").size(), 16U);  // One copy of the model.
+  EXPECT_EQ(ranks(plan, 5, "norm").size(), 16U);  // One replica of the model.
 }
 
 TEST(TrainPlan, ExpertsOverCopiesOfTheModel) {
@@ -64,30 +64,30 @@ TEST(TrainPlan, Refuses) {
             "the product of pp 2, dp 1, cp 1 and tp 2 is 4, but there are 8 ranks; change a degree "
             "or the number of ranks");
   EXPECT_EQ(message_of<ConfigError>([] { train_plan(1, {.cp = 0}); }),
-            "cp is 0; a degree is at least 1");
+            "cp is 0, but must be at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { train_plan(4, {.dp_shard = 4, .ep = 3}); }),
             "ep 3 × etp 1 = 3 does not divide dp·cp·tp = 4; choose divisors of 4");
 }
 
-ParallelDims dims_of(const DataParallelWords& words) {
+ParallelDims dims_of(const DataParallelOptions& options) {
   ParallelDims dims;
-  set_data_parallel(dims, words);
+  set_data_parallel(dims, options);
   return dims;
 }
 
-TEST(DataParallelWords, SetBothDegrees) {
+TEST(DataParallelOptions, SetBothDegrees) {
   EXPECT_EQ(dims_of({.dp = 4}), (ParallelDims{.dp_replicate = 4}));
   EXPECT_EQ(dims_of({.dp = 4, .type = "fsdp"}), (ParallelDims{.dp_shard = 4}));
   EXPECT_EQ(dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 2}),
             (ParallelDims{.dp_replicate = 2, .dp_shard = 2}));
 }
 
-TEST(DataParallelWords, ThatDoNotFitAreRefused) {
-  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 0}); }), "dp is 0; a degree is at least 1");
+TEST(DataParallelOptions, ThatDoNotFitAreRefused) {
+  EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 0}); }), "dp is 0, but must be at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "fspd"}); }),
-            "dp-type is 'fspd'; choose ddp, fsdp, hsdp; did you mean 'fsdp'?");
+            "dp-type is 'fspd'; choose ddp, fsdp, hsdp, zero1; did you mean 'fsdp'?");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .dp_replicate = 2}); }),
-            "dp-replicate is 2, which is for dp-type hsdp, and it is ddp; leave one out");
+            "dp-replicate is 2, which needs dp-type hsdp or zero1, but it is ddp; leave one out");
   EXPECT_EQ(message_of<ConfigError>([] { dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 3}); }),
             "dp-replicate is 3, which does not divide dp = 4; choose a divisor");
 }

@@ -14,7 +14,7 @@ RankGroup sorted(RankGroup group) {
   return group;
 }
 
-// Every group of the one is looked at once, so that the cost is that of the world.
+// Visits each group of one plan once, so the cost is linear in the world size.
 std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from,
                                               const DialectPlan& to) {
   const GroupSpec* const ours = from.find(role);
@@ -29,8 +29,8 @@ std::optional<LayoutDifference> difference_of(Role role, const DialectPlan& from
   return std::nullopt;
 }
 
-// The answer to one attempt. Where it is refused, the difference is that of the longest part of it
-// that is accepted: flags stand in the order in which they depend on each other.
+// The result of one attempt. If it is refused, the difference is that of the longest accepted
+// prefix: flags are in the order in which they depend on each other.
 Translation attempt(const DialectPlan& from, const Dialect& to, DialectQuery query) {
   Translation answer{.nearest = query.flags, .why = to.rule};
   while (true) {
@@ -50,7 +50,7 @@ Translation attempt(const DialectPlan& from, const Dialect& to, DialectQuery que
 
 std::optional<LayoutDifference> first_difference(const DialectPlan& from, const DialectPlan& to) {
   TSR_CHECK(from.plan.world() == to.plan.world(), "layouts of ", from.plan.world(), " and ",
-            to.plan.world(), " ranks cannot be compared; choose one world");
+            to.plan.world(), " ranks cannot be compared; choose the same world size");
   std::vector<Role> roles(kLayoutRoles.begin(), kLayoutRoles.end());
   if (from.has_experts()) roles.push_back(Role::kExpertTensor);
   if (from.copies() > 1) roles.push_back(Role::kShards);
@@ -63,15 +63,15 @@ std::optional<LayoutDifference> first_difference(const DialectPlan& from, const 
 Translation translate(const DialectPlan& from, const Dialect& to, int64_t gpus_per_node) {
   const int64_t world = from.plan.world();
   TSR_CHECK(world <= kLargestWorld, "a layout of ", world,
-            " ranks is not translated, because every", " group is looked at; choose at most ",
-            kLargestWorld, " ranks with the same sizes");
+            " ranks is too large to translate; choose at most ", kLargestWorld,
+            " ranks with the same sizes");
   std::vector<Translation> failed;
   for (const FlagValues& flags : to.attempts(from)) {
     Translation answer = attempt(from, to, {world, gpus_per_node, flags});
     if (answer.flags) return answer;
     failed.push_back(std::move(answer));
   }
-  return failed.front();  // The nearest, because attempts come best first.
+  return failed.front();  // The nearest: attempts are ordered best first.
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Translations of random layouts, tried out.
+// Translates random layouts and checks the results.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -107,7 +107,7 @@ Sample any_sample() {
   return {dialect, {.world = sizes.world(), .flags = flags}};
 }
 
-// The layout of a sample; samples that their dialect refuses are left out.
+// The layout of a sample; skips samples that their dialect refuses.
 DialectPlan plan_of(const Sample& sample) {
   try {
     return plan_in(find_dialect(sample.dialect), sample.query);

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// What diverged is null in the file: JSON has no other word for it.
+// Non-finite values are null, as JSON cannot write them.
 double number(const JsonField& field) {
   return field.is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
 }
@@ -30,7 +30,7 @@ StepMetrics metrics_of(const JsonField& root) {
   return metrics;
 }
 
-// Without a last line that has no end.
+// The text up to its last line break.
 std::string_view whole_lines(const MappedFile& file) {
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());

@@ -40,7 +40,7 @@ ReportChart chart(std::string title, std::string unit, std::span<const StepMetri
   return {std::move(title), std::move(unit), {series_of(std::move(name), steps, value)}};
 }
 
-// One table a section, in the order of the fields.
+// One table per section, in the order of the fields.
 std::vector<ReportTable> tables_of(const TrainConfig& config) {
   std::vector<ReportTable> tables;
   for (const ConfigField& field : config_fields()) {
@@ -52,7 +52,7 @@ std::vector<ReportTable> tables_of(const TrainConfig& config) {
   return tables;
 }
 
-// The kinds of groups with several ranks, each once even if it has several purposes.
+// The kinds of groups with several ranks; each once, even if it has several purposes.
 std::vector<GroupSpec> kinds_to_draw(const Plan& plan) {
   std::vector<GroupSpec> kinds;
   for (const GroupSpec& spec : plan.specs()) {
@@ -107,8 +107,8 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
                      chart("Learning rate", "", steps, &StepMetrics::lr),
                      chart("Gradient norm", "", steps, &StepMetrics::grad_norm),
                      chart("Speed", "tokens/s", steps, &StepMetrics::tokens_per_s),
-                     chart("Time of a step", "ms", steps, &StepMetrics::ms),
-                     chart("Memory at most", "MiB", steps, mebibytes)},
+                     chart("Step time", "ms", steps, &StepMetrics::ms),
+                     chart("Peak memory", "MiB", steps, mebibytes)},
           .configuration = tables_of(config)};
 }
 

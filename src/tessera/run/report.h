@@ -11,17 +11,17 @@
 
 namespace tessera TSR_API {
 
-/// The training loss of each step, and the validation loss where it was taken.
+/// The training loss per step, and the validation loss at steps that have one.
 LossCurve loss_curve(std::span<const StepMetrics> steps);
 
-/// What a run's page shows of its steps and its configuration.
+/// The report page of a run: its charts and its configuration.
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps);
 
-/// The groups of the run's plan that have several ranks; none for one process.
+/// The groups of the run's plan that have several ranks; empty for a single process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 
-/// The last recorded step of the run's pipeline beside its simulation with the times that were
-/// measured; none where no step was recorded.
+/// The last recorded pipeline step, and its simulation with the measured times; empty if no step
+/// was recorded.
 std::vector<ReportPicture> pipeline_pictures(const std::string& run);
 
 }  // namespace tessera

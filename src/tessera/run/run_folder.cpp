@@ -24,7 +24,7 @@ bool is_of_run(std::string_view name) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// Of a run that was killed before it wrote anything whole.
+// A temporary file of a run that was killed while writing.
 bool is_left_over(std::string_view name) {
   return name == RunLock::kFile || is_of_run(NewFile::name_of_draft(name));
 }
@@ -35,7 +35,7 @@ bool has_content(const fs::path& folder) {
   if (status.type() == fs::file_type::not_found) return false;
   if (error) refuse("look into", folder, error);
   TSR_CHECK(fs::is_directory(status), "run directory ", folder.string(),
-            " is a file; name a folder");
+            " is a file; give a folder");
   const fs::directory_iterator entries(folder, error);
   if (error) refuse("look into", folder, error);
   return std::ranges::any_of(entries, [](const fs::directory_entry& entry) {
@@ -46,15 +46,15 @@ bool has_content(const fs::path& folder) {
 void check_content(const std::string& path, FormerRun former) {
   if (!has_content(path)) return;
   TSR_CHECK(former != FormerRun::kRefuse, "run directory ", path,
-            " has content; choose another one, or give --overwrite to remove the run in it");
+            " is not empty; choose another one, or give --overwrite to replace the run in it");
   TSR_CHECK(former != FormerRun::kResume, "run directory ", path,
             " holds no checkpoint to resume from; give --overwrite to start again, or choose "
             "another one");
   const fs::path folder(path);
   const bool holds_run =
       fs::exists(folder / RunFolder::kMetrics) || fs::exists(folder / RunFolder::kConfig);
-  TSR_CHECK(holds_run, "run directory ", path, " holds files and no run (no ", RunFolder::kMetrics,
-            "); --overwrite removes a run and nothing else, so choose another folder");
+  TSR_CHECK(holds_run, "run directory ", path, " holds files, but no run (no ", RunFolder::kMetrics,
+            "); --overwrite only replaces runs, so choose another folder");
 }
 
 void remove_path(const fs::path& path) {
@@ -72,7 +72,7 @@ bool is_record(std::string_view name) {
   return name.starts_with("step-") && name.ends_with(".json");
 }
 
-// What others have put there stays, and then so does the folder.
+// Other files stay, and so does a folder that holds them.
 void remove_files(const fs::path& folder, bool (*is_ours)(std::string_view name)) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -86,7 +86,7 @@ void remove_files(const fs::path& folder, bool (*is_ours)(std::string_view name)
 
 RunFolder::RunFolder(std::string path, FormerRun former) : path_(std::move(path)) {
   TSR_CHECK(!path_.empty(), "the run directory has no name; give --run-dir DIR");
-  // A folder without an owner that is refused is not even touched.
+  // Refuses a folder without an owner before touching it.
   if (!fs::exists(this->path(RunLock::kFile))) check_content(path_, former);
   lock_ = std::make_unique<RunLock>(path_);
   check_content(path_, former);
@@ -97,7 +97,7 @@ RunFolder RunFolder::next_in(const std::string& parent) {
     try {
       return {concat(parent, "/", number), FormerRun::kRefuse};
     } catch (const ConfigError&) {
-      continue;  // It is somebody else's.
+      continue;  // Another run owns it.
     }
   }
 }

@@ -10,42 +10,42 @@ namespace tessera TSR_API {
 
 class RunLock;
 
-/// What is done with a folder that holds a run already.
+/// What to do with a folder that already holds a run.
 enum class FormerRun { kRefuse, kResume, kOverwrite };
 
-/// The folder of one run: what was run, what was measured, and the weights that came out. It has
-/// one owner: from the first look to its end nobody else can have a RunFolder there.
+/// The folder of one run: its configuration, metrics and final weights. It has one owner: nobody
+/// else can construct a RunFolder there while this one exists.
 ///
-///   RunFolder folder("runs/1", FormerRun::kRefuse);  // Looks, and changes no file of a run.
-///   … whatever may fail …
-///   folder.begin();                                  // Now its content is this run's.
+///   RunFolder folder("runs/1", FormerRun::kRefuse);  // Checks; changes no files of a run.
+///   … setup that may fail …
+///   folder.begin();                                  // From here on, the folder is this run's.
 class RunFolder {
  public:
-  static constexpr std::string_view kConfig = "config.toml";     // What was run.
-  static constexpr std::string_view kMetrics = "metrics.jsonl";  // One line a step.
-  static constexpr std::string_view kReport = "report.html";     // The run as a page.
+  static constexpr std::string_view kConfig = "config.toml";     // The resolved configuration.
+  static constexpr std::string_view kMetrics = "metrics.jsonl";  // One line per step.
+  static constexpr std::string_view kReport = "report.html";     // The report page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
-  static constexpr std::string_view kPipeline = "pipeline";      // Recorded steps.
+  static constexpr std::string_view kPipeline = "pipeline";      // Recorded pipeline steps.
 
-  /// Makes the folder, unless it is there. ConfigError where it belongs to a run that is going on,
-  /// where it has content and `former` does not say what to do with it, where it is to be
-  /// overwritten and holds no run, or to be resumed and holds no checkpoint. What a killed run left
-  /// half written is no content. DataError where the operating system refuses.
+  /// Creates the folder if needed. ConfigError if it belongs to a run in progress, if it is not
+  /// empty and `former` is kRefuse, if it is to be overwritten but holds no run, or if it is to be
+  /// resumed but holds no checkpoint. Temporary files of a killed run do not count as content.
+  /// DataError if the operating system refuses.
   RunFolder(std::string path, FormerRun former);
-  /// The first of parent/1, parent/2, … that has no content and no owner.
+  /// The first of parent/1, parent/2, … that is empty and has no owner.
   static RunFolder next_in(const std::string& parent);
   RunFolder(RunFolder&&) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;
-  /// A folder that was made and never written to goes.
+  /// Removes the folder if this object created it and nothing was written to it.
   ~RunFolder();
 
   const std::string& path() const { return path_; }
   std::string path(std::string_view name) const;
 
-  /// Of a former run exactly what a run writes is removed, finished or not, and foreign files stay.
-  /// DataError where the operating system refuses.
+  /// Removes the files of the former run, complete or not; other files stay. DataError if the
+  /// operating system refuses.
   void begin() const;
-  /// A file in the folder, whole or not at all.
+  /// Writes a file in the folder, whole or not at all.
   void write(std::string_view name, std::string_view text) const;
 
  private:

@@ -62,11 +62,10 @@ TEST(RunFolder, HasOneOwner) {
   {
     const RunFolder run(folder.path(), FormerRun::kOverwrite);
     for (const FormerRun former : {FormerRun::kRefuse, FormerRun::kResume, FormerRun::kOverwrite}) {
-      EXPECT_EQ(
-          message_of<ConfigError>([&] { RunFolder(folder.path(), former); }),
-          concat("run directory ", folder.path(),
-                 " belongs to a run that is still going on (process ", getpid(), " on host ",
-                 host_name(), "); wait for its end or stop it, or choose another run directory"));
+      EXPECT_EQ(message_of<ConfigError>([&] { RunFolder(folder.path(), former); }),
+                concat("run directory ", folder.path(), " belongs to a run in progress (process ",
+                       getpid(), " on host ", host_name(),
+                       "); wait until it ends, stop it, or choose another run directory"));
     }
   }
   RunFolder(folder.path(), FormerRun::kOverwrite).begin();
@@ -88,12 +87,12 @@ TEST(RunFolder, WithoutANameIsTheNextThatIsFree) {
   EXPECT_EQ(second.path(), folder.path("runs/2"));
   fs::create_directory(folder.path("runs/3"));
   folder.file("runs/3/notes.txt", "mine");
-  fs::create_directory(folder.path("runs/4"));  // Of a start that was killed.
+  fs::create_directory(folder.path("runs/4"));  // Left by a killed start.
   folder.file("runs/4/run.lock", "");
   EXPECT_EQ(RunFolder::next_in(folder.path("runs")).path(), folder.path("runs/4"));
 }
 
-// Many threads begin at once and end at once, so that folders come and go; each has one of its own.
+// Many threads start and end at the same time, so that folders come and go; each gets its own.
 TEST(RunFolder, NoTwoStartsHaveTheSame) {
   const TemporaryFolder folder;
   std::mutex mutex;
@@ -144,7 +143,7 @@ TEST(RunFolder, WithContentIsRefused) {
   write_run(folder);
   EXPECT_EQ(message_of<ConfigError>([&] { RunFolder(folder.path(), FormerRun::kRefuse); }),
             "run directory " + folder.path() +
-                " has content; choose another one, or give --overwrite to remove the run in it");
+                " is not empty; choose another one, or give --overwrite to replace the run in it");
   EXPECT_THROW(RunFolder(folder.path(), FormerRun::kResume), ConfigError);
   EXPECT_THROW(RunFolder(folder.path("config.toml"), FormerRun::kOverwrite), ConfigError);
 }
@@ -163,7 +162,7 @@ TEST(RunFolder, OverwritesWhatARunWroteAndNothingElse) {
   folder.file("notes.txt", "mine");
   folder.file("model/tokenizer.json", "mine");
   const RunFolder run(folder.path(), FormerRun::kOverwrite);
-  EXPECT_TRUE(fs::exists(folder.path("metrics.jsonl")));  // Looking changes nothing.
+  EXPECT_TRUE(fs::exists(folder.path("metrics.jsonl")));  // Checking changes nothing.
   run.begin();
   EXPECT_EQ(files_below(folder.path()),
             (std::vector<std::string>{"notes.txt", "run.lock", "tokenizer.json"}));
@@ -174,13 +173,13 @@ TEST(RunFolder, ThatHoldsNoRunIsNotOverwritten) {
   folder.file("thesis.tex", "mine");
   const std::string message =
       message_of<ConfigError>([&] { RunFolder(folder.path(), FormerRun::kOverwrite); });
-  EXPECT_NE(message.find("holds files and no run"), std::string::npos) << message;
+  EXPECT_NE(message.find("holds files, but no run"), std::string::npos) << message;
 }
 
 TEST(RunFolder, WhatTheSystemRefusesIsNamed) {
   const std::string message =
       message_of<DataError>([&] { RunFolder("/proc/none/run", FormerRun::kRefuse).begin(); });
-  EXPECT_TRUE(message.starts_with("cannot make /proc/none/run: ")) << message;
+  EXPECT_TRUE(message.starts_with("cannot create /proc/none/run: ")) << message;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the owner wrote into the file: " (process 123 on host vm)"; "" where it has not yet.
+// The owner as written in the file: " (process 123 on host vm)"; "" if not written yet.
 std::string owner_of(const Descriptor& file) {
   std::array<char, 300> text{};
   const ssize_t length = pread(file.get(), text.data(), text.size(), 0);
@@ -31,17 +31,18 @@ RunLock::RunLock(const std::string& folder, NotYetTaken)
     : folder_(folder), path_(fs::path(folder) / kFile) {}
 
 RunLock::RunLock(const std::string& folder) : RunLock(folder, NotYetTaken{}) {
-  constexpr int kMostTries = 100;  // Each time another start has just left the folder.
+  constexpr int kMostTries = 100;  // Each fails only if another start has just left the folder.
   for (int i = 0; i < kMostTries && !file_.is_open(); ++i) {
     make_folder();
     take();
   }
-  if (!file_.is_open()) throw DataError(concat("cannot lock ", path_, ": it comes and goes"));
+  if (!file_.is_open())
+    throw DataError(concat("cannot lock ", path_, ": other runs keep creating and removing it"));
   sign();
 }
 
 RunLock::~RunLock() {
-  // Before it is unlocked: who has opened it meanwhile sees that it is gone.
+  // Before unlocking, so that whoever has opened the file in the meantime sees that it is gone.
   if (file_.is_open()) unlink(path_.c_str());
   file_.reset();
   for (const fs::path& folder : made_) rmdir(folder.c_str());
@@ -53,17 +54,17 @@ void RunLock::make_folder() {
   }
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) throw DataError(concat("cannot make ", folder_.string(), ": ", error.message()));
+  if (error) throw DataError(concat("cannot create ", folder_.string(), ": ", error.message()));
 }
 
-// Nothing happens where the folder or the file is taken away at the same time.
+// Does nothing if another process removes the folder or the file at the same time.
 void RunLock::take() {
   Descriptor file(open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.is_open() && errno == ENOENT) return;
   if (!file.is_open()) throw_system_error("cannot write " + path_);
   TSR_CHECK(lock_file(file, path_), "run directory ", folder_.string(),
-            " belongs to a run that is still going on", owner_of(file),
-            "; wait for its end or stop it, or choose another run directory");
+            " belongs to a run in progress", owner_of(file),
+            "; wait until it ends, stop it, or choose another run directory");
   if (is_at(file, path_)) file_ = std::move(file);
 }
 

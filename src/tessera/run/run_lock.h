@@ -9,16 +9,15 @@
 
 namespace tessera TSR_API {
 
-/// Makes this process the one owner of a run folder, which it makes where it is not there. A file
-/// in the folder is locked and names the process; the system lets go of the lock however the
-/// process ends.
+/// Makes this process the owner of a run folder and creates the folder if needed. The owner locks
+/// a file in the folder that names the process; the system releases the lock when the process ends.
 class RunLock {
  public:
   static constexpr std::string_view kFile = "run.lock";
 
-  /// ConfigError where another run owns the folder.
+  /// ConfigError if another run owns the folder.
   explicit RunLock(const std::string& folder);
-  /// Takes the file away, and of the folders that were made those that are empty.
+  /// Removes the file, and those of the folders created here that are empty.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -32,7 +31,7 @@ class RunLock {
 
   const std::filesystem::path folder_;
   const std::string path_;
-  std::vector<std::filesystem::path> made_;  // The innermost first.
+  std::vector<std::filesystem::path> made_;  // Innermost first.
   Descriptor file_;
 };
 

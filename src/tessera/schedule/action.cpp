@@ -17,10 +17,10 @@ constexpr std::array<std::string_view, 14> kNames{
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kOverlapName = "OVERLAP_F_B";
 
-// What a task breaks; "" where it keeps all rules.
+// The rule that a task breaks; "" if none.
 std::string_view broken_rule(const Task& task) {
   if (task.type == ActionType::kOverlap || task.type == ActionType::kBatch) {
-    return "an overlap or a batch is made of two tasks";
+    return "an overlap or a batch has two tasks";
   }
   if (task.type == ActionType::kIdle) {
     return task.stage == -1 && task.microbatch == -1 ? "" : "an idle slot has no stage";
@@ -38,7 +38,7 @@ std::string_view broken_rule_of_overlap(const Task& a, const Task& b) {
   if (forward.type != ActionType::kForward || backward.type != ActionType::kBackward) {
     return "an overlap is one forward (F) and one full backward (B)";
   }
-  return a.stage == b.stage ? "the parts of an overlap belong to different stages" : "";
+  return a.stage == b.stage ? "the parts of an overlap must belong to different stages" : "";
 }
 
 std::string_view broken_rule_of_batch(const Task& a, const Task& b) {
@@ -60,7 +60,7 @@ std::string pair_text(ActionType type, const Task& a, const Task& b) {
              : concat("{", to_string(a), ",", to_string(b), "}");
 }
 
-// Text from a file as a message may show it: not too long, and without steering the terminal.
+// Text from a file for a message: shortened, and without control characters.
 std::string shown(std::string_view text) {
   constexpr size_t kLongest = 40;
   std::string safe(text.substr(0, kLongest));
@@ -69,10 +69,10 @@ std::string shown(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view text, std::string_view rule) {
-  throw DataError(concat(shown(text), " is no action: ", rule));
+  throw DataError(concat(shown(text), " is not an action: ", rule));
 }
 
-// Without the white space around it: what Python's str.strip() takes off, as far as it is ASCII.
+// Without surrounding white space: the ASCII part of what Python's str.strip() removes.
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kWhiteSpace = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
   const size_t begin = text.find_first_not_of(kWhiteSpace);
@@ -81,31 +81,31 @@ std::string_view trimmed(std::string_view text) {
 }
 
 ActionType type_named(std::string_view name, std::string_view text) {
-  const auto begin = kNames.begin() + 1;  // Neither idle
-  const auto end = kNames.end() - 2;      // nor what is made of two.
+  const auto begin = kNames.begin() + 1;  // Without idle
+  const auto end = kNames.end() - 2;      // and the types of two tasks.
   const auto found = std::find(begin, end, name);
   if (found != end) return static_cast<ActionType>(found - kNames.begin());
   const std::vector<std::string> known(begin, end);
-  // Every letter is near every other.
+  // Every letter is near every other, so single letters get no hint.
   const std::string hint = name.size() > 1 ? did_you_mean(name, known) : "";
   refuse(text, concat("no type is called ", shown(name), hint, " (types: ", join(known, " "), ")"));
 }
 
-// "" is -1, which broken_rule judges; anything but a number that fits is refused.
+// "" is -1, which broken_rule checks; refuses anything but a number that fits.
 int32_t number(std::string_view digits, std::string_view what, std::string_view text) {
   if (digits.empty()) return -1;
   const auto value = to_integer(digits);
   if (!value || *value > std::numeric_limits<int32_t>::max()) {
-    refuse(text, concat("its ", what, " ", shown(digits), " is no whole number below 2^31"));
+    refuse(text, concat("its ", what, " ", shown(digits), " is not a whole number below 2^31"));
   }
   return static_cast<int32_t>(*value);
 }
 
-// Stage, type, microbatch: the type is what stands between the numbers.
+// Stage, type, microbatch: the type is the text between the numbers.
 Task parse_task(std::string_view text) {
   const size_t type_begin = std::min(text.find_first_not_of(kDigits), text.size());
   const size_t type_end = std::min(text.find_first_of(kDigits, type_begin), text.size());
-  if (type_begin == 0) refuse(text, "it starts with the number of its stage, as in 3SEND_F1");
+  if (type_begin == 0) refuse(text, "it must start with the number of its stage, e.g. 3SEND_F1");
   const ActionType type = type_named(text.substr(type_begin, type_end - type_begin), text);
   const Task task{.type = type,
                   .stage = number(text.substr(0, type_begin), "stage", text),
@@ -119,12 +119,13 @@ struct Pair {
   Task second;
 };
 
-// White space around the parts and empty parts are dropped, as PyTorch drops them.
+// Drops white space around the parts and empty parts, as PyTorch does.
 Pair parse_pair(ActionType type, std::string_view inner, char separator, std::string_view text) {
   std::vector<std::string_view> parts = split(inner, separator);
   std::ranges::transform(parts, parts.begin(), trimmed);
   std::erase(parts, "");
-  if (parts.size() != 2) refuse(text, concat("it has two parts, separated by '", separator, "'"));
+  if (parts.size() != 2)
+    refuse(text, concat("it must have two parts, separated by '", separator, "'"));
   const Pair pair{parse_task(parts[0]), parse_task(parts[1])};
   const std::string_view rule = broken_rule(type, pair.first, pair.second);
   if (!rule.empty()) refuse(text, rule);
@@ -161,13 +162,14 @@ std::string to_string(const Task& task) {
 }
 
 void Action::refuse(const Task& task) {
-  throw ConfigError(concat("'", tessera::to_string(task), "' is no action: ", broken_rule(task)));
+  throw ConfigError(
+      concat("'", tessera::to_string(task), "' is not an action: ", broken_rule(task)));
 }
 
 Action::Action(ActionType type, Task first, Task second)
     : type_(type), num_tasks_(2), tasks_{first, second} {
   const std::string_view rule = broken_rule(type, first, second);
-  TSR_CHECK(rule.empty(), "'", pair_text(type, first, second), "' is no action: ", rule);
+  TSR_CHECK(rule.empty(), "'", pair_text(type, first, second), "' is not an action: ", rule);
 }
 
 Action Action::overlap(Task first, Task second) {

@@ -12,28 +12,28 @@
 
 namespace tessera TSR_API {
 
-/// What a rank does in one slot of a pipeline table. The names are those of the text form.
+/// What a rank does in one slot of a pipeline table, with the names of the text form.
 enum class ActionType : uint8_t {
-  kIdle,          // "": nothing; only where a table is aligned to time steps.
+  kIdle,          // "": nothing; only in tables aligned to time steps.
   kForward,       // F
   kBackward,      // B: input and weight gradients together.
-  kInputGrad,     // I: the input gradient alone, which the stage before waits for.
+  kInputGrad,     // I: the input gradient, which the previous stage waits for.
   kWeightGrad,    // W: the weight gradient, later than its I.
   kSendForward,   // SEND_F: the stage is the sender's.
   kRecvForward,   // RECV_F: the stage is the receiver's.
   kSendBackward,  // SEND_B
   kRecvBackward,  // RECV_B
-  kUnshard,     // UNSHARD: gathers a stage's parameters; this and the next two have no microbatch.
-  kReshard,     // RESHARD: frees them.
-  kReduceGrad,  // REDUCE_GRAD: reduces and scales a stage's gradients, once.
-  kOverlap,     // (0F3;3B1)OVERLAP_F_B: a forward and a backward as one action.
-  kBatch,       // {0SEND_F3,0RECV_B0}: a send and a receive that are posted together.
+  kUnshard,       // UNSHARD: all-gathers a stage's parameters. No microbatch.
+  kReshard,       // RESHARD: frees the gathered parameters. No microbatch.
+  kReduceGrad,    // REDUCE_GRAD: reduces and scales a stage's gradients, once. No microbatch.
+  kOverlap,       // (0F3;3B1)OVERLAP_F_B: a forward and a backward as one action.
+  kBatch,         // {0SEND_F3,0RECV_B0}: a send and a receive posted together.
 };
 
 /// "F", "SEND_F", "OVERLAP_F_B"; "" for idle, "{}" for a batch.
 std::string_view to_string(ActionType type);
 
-/// F, B, I and W: what takes time on a rank.
+/// F, B, I and W: the types that take compute time.
 constexpr bool is_compute(ActionType type) {
   return type >= ActionType::kForward && type <= ActionType::kWeightGrad;
 }
@@ -43,24 +43,24 @@ constexpr bool is_send(ActionType type) {
 constexpr bool is_receive(ActionType type) {
   return type == ActionType::kRecvForward || type == ActionType::kRecvBackward;
 }
-/// B and I: what hands a gradient to the stage before.
+/// B and I: the types that produce a gradient for the previous stage.
 constexpr bool gives_input_grad(ActionType type) {
   return type == ActionType::kBackward || type == ActionType::kInputGrad;
 }
-/// B and W: what frees the activation of a forward.
+/// B and W: the types that free the activation of a forward.
 constexpr bool frees_activation(ActionType type) {
   return type == ActionType::kBackward || type == ActionType::kWeightGrad;
 }
-/// UNSHARD, RESHARD and REDUCE_GRAD concern a stage, everything else one microbatch of it.
+/// UNSHARD, RESHARD and REDUCE_GRAD concern a stage, all other types one microbatch of a stage.
 constexpr bool has_microbatch(ActionType type) {
   return type >= ActionType::kForward && type <= ActionType::kRecvBackward;
 }
 
-/// One thing that is done for one stage. Never an overlap or a batch, whose parts are tasks.
+/// One operation for one stage; never an overlap or a batch, whose parts are tasks.
 struct Task {
   ActionType type = ActionType::kIdle;
   int32_t stage = -1;
-  int32_t microbatch = -1;  // -1 where the type has none.
+  int32_t microbatch = -1;  // -1 if the type has none.
 
   friend bool operator==(const Task&, const Task&) = default;
 };
@@ -78,7 +78,7 @@ class Action {
  public:
   /// An idle slot.
   Action() = default;
-  /// ConfigError where stage or microbatch is negative, or given where the type has none.
+  /// ConfigError if stage or microbatch is negative, or given although the type has none.
   Action(ActionType type, int32_t stage, int32_t microbatch)
       : type_(type),
         num_tasks_(type == ActionType::kIdle ? 0 : 1),
@@ -119,10 +119,9 @@ class Action {
 std::string to_string(const Action& action);
 std::ostream& operator<<(std::ostream& out, const Action& action);
 
-/// Reads the text form as PyTorch does: white space around it and around the parts of an overlap or
-/// a batch is dropped, and so are empty parts; an empty text is an idle slot. For anything else
-/// DataError names the text and the rule; docs/schedules.md lists what PyTorch takes and this does
-/// not.
+/// Parses the text form as PyTorch does: drops white space around it and around the parts of an
+/// overlap or a batch, and empty parts; an empty text is an idle slot. Otherwise DataError names
+/// the text and the rule. docs/schedules.md lists texts that PyTorch accepts and this refuses.
 Action parse_action(std::string_view text);
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ TEST(Action, IsWrittenAsItIsRead) {
   }
 }
 
-// Where PyTorch's parser drops white space and empty parts.
+// Places in which PyTorch's parser drops white space and empty parts.
 TEST(Action, IsReadWithWhiteSpaceAroundItAndItsParts) {
   for (const char* text : {"(1F0; 2B1)OVERLAP_F_B", "( 1F0;2B1)OVERLAP_F_B",
                            "(1F0 ;2B1 )OVERLAP_F_B", " \t( 1F0 \n;\r\n 2B1\v)OVERLAP_F_B\f ",
@@ -98,13 +98,15 @@ TEST(Action, RefusesTextThatIsNone) {
 }
 
 TEST(Action, RefusalsNameTextAndRule) {
-  EXPECT_EQ(message_of<DataError>([] { parse_action("1SEND_G0"); }),
-            "'1SEND_G0' is no action: no type is called 'SEND_G'; did you mean 'SEND_F'? (types: F "
-            "B I W SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD)");
+  EXPECT_EQ(
+      message_of<DataError>([] { parse_action("1SEND_G0"); }),
+      "'1SEND_G0' is not an action: no type is called 'SEND_G'; did you mean 'SEND_F'? (types: F "
+      "B I W SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD)");
   EXPECT_EQ(message_of<DataError>([] { parse_action("1F"); }),
-            "'1F' is no action: it needs a microbatch, counted from 0");
-  EXPECT_EQ(message_of<DataError>([] { parse_action("1F0\x1b[31m"); }),
-            "'1F0?[31m' is no action: its microbatch '0?[31m' is no whole number below 2^31");
+            "'1F' is not an action: it needs a microbatch, counted from 0");
+  EXPECT_EQ(
+      message_of<DataError>([] { parse_action("1F0\x1b[31m"); }),
+      "'1F0?[31m' is not an action: its microbatch '0?[31m' is not a whole number below 2^31");
 }
 
 TEST(Action, RefusesTasksThatCannotBe) {

@@ -16,7 +16,7 @@ constexpr std::array kKinds{
     kGPipe, k1F1B, kInterleaved1F1B, kLoopedBFS, kInterleavedZeroBubble, kZBVZeroBubble, kDualPipeV,
     kZBH1,  kZBH2, kVHalf,           kVMin};
 
-// A kind has rules that the sizes may break.
+// Nothing if the sizes break a rule of the kind.
 std::optional<Schedule> choose_if_possible(const ScheduleChoice& choice) {
   try {
     return choose_schedule(choice);
@@ -47,7 +47,7 @@ class Trying {
   }
 
  private:
-  // `limit` counts in activations of the present schedule, whose stages may be larger.
+  // `limit` is in activations of the present schedule, whose stages may be larger.
   void try_one(ScheduleKind kind, int64_t stages, std::optional<int64_t> limit) {
     const int64_t num_stages = stages * present_.pp();
     if (to_string(kind) == present_.name() && num_stages == present_.num_stages()) return;
@@ -75,7 +75,7 @@ class Trying {
   const Schedule& present_;
   const Costs& costs_;
   Simulation now_;
-  int64_t memory_;  // Activations of its fullest rank.
+  int64_t memory_;  // Peak activations over its ranks.
   std::optional<int64_t> limit_;
   std::vector<Alternative> found_;
 };

@@ -15,8 +15,8 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kLargestTable = 1 << 22;   // Stages × microbatches; up to a gigabyte.
-constexpr int64_t kMostIdle = 1 << 22;       // Ranks × stages; some hundred megabytes.
-constexpr int64_t kLargestSearch = 1 << 17;  // The same; some ten seconds.
+constexpr int64_t kMostIdle = 1 << 22;       // Ranks × stages; a few hundred megabytes.
+constexpr int64_t kLargestSearch = 1 << 17;  // Stages × microbatches; about ten seconds.
 constexpr size_t kLargestCsv = 256U << 20;   // Bytes.
 
 bool holds_messages(std::string_view csv) {
@@ -30,7 +30,7 @@ Schedule parse_table(const std::string& text, const std::string& path, SendMode 
   return parse_schedule_csv(text, path, {.format = format, .shape = {}, .sends = sends});
 }
 
-// What `verify` has against it; "" where it has nothing.
+// The error of `verify`; "" if there is none.
 std::string refusal_of(const Schedule& schedule) {
   try {
     verify(schedule);
@@ -43,7 +43,7 @@ std::string refusal_of(const Schedule& schedule) {
 void check_sizes(const ScheduleChoice& choice, const Schedule& table) {
   const auto check = [&](const char* what, int64_t wanted, int64_t is) {
     TSR_CHECK(wanted == is, choice.word, " is a table of ", is, " ", what, ", not ", wanted,
-              "; ask for ", is, " or choose another table");
+              "; use ", is, " or choose another table");
   };
   check("ranks", choice.pp, table.pp());
   check("microbatches", choice.microbatches, table.microbatches());
@@ -51,13 +51,14 @@ void check_sizes(const ScheduleChoice& choice, const Schedule& table) {
   if (choice.stages_per_rank != 0) check("stages per rank", choice.stages_per_rank, stages);
 }
 
-// Of what has no size read_file() says what it is.
+// read_file() refuses what has no size.
 void check_file_size(const std::string& path) {
   std::error_code none;
   const uintmax_t size = std::filesystem::file_size(path, none);
   if (none || size <= kLargestCsv) return;
   throw DataError(concat(path, " has ", with_thousands(static_cast<int64_t>(size)),
-                         " bytes; a schedule's table has at most ", with_thousands(kLargestCsv)));
+                         " bytes; a schedule table may have at most ",
+                         with_thousands(kLargestCsv)));
 }
 
 }  // namespace
@@ -72,13 +73,13 @@ void check_table_size(const ScheduleShape& shape, TableOrigin origin) {
       checked_multiply(shape.num_stages, shape.microbatches, "stages × microbatches");
   const int64_t most = searched ? kLargestSearch : kLargestTable;
   TSR_CHECK(size <= most, "a table of ", shape.num_stages, " stages and ", shape.microbatches,
-            " microbatches is too large to be ", searched ? "searched" : "made",
+            " microbatches is too large to ", searched ? "search" : "generate",
             "; their product may be at most ", most);
   if (origin == TableOrigin::kGiven) return;
   // While the first and the last stage wait for each other, every rank has idle slots.
   TSR_CHECK(checked_multiply(shape.pp, shape.num_stages, "ranks × stages") <= kMostIdle,
             "a table of ", shape.pp, " ranks (--pp) and ", shape.num_stages,
-            " stages is too large to be made; their product may be at most ", kMostIdle);
+            " stages is too large to generate; their product may be at most ", kMostIdle);
 }
 
 Schedule read_schedule(const std::string& path) {

@@ -52,7 +52,7 @@ TEST(ChooseSchedule, TheTablesSizesAreThoseAskedFor) {
     return message_of<ConfigError>([&] { choose_schedule(choice); });
   };
   EXPECT_EQ(refusal({.pp = 3}),
-            path + " is a table of 2 ranks, not 3; ask for 2 or choose another table");
+            path + " is a table of 2 ranks, not 3; use 2 or choose another table");
   EXPECT_NE(refusal({.pp = 2, .microbatches = 5}).find("1 microbatches, not 5"), std::string::npos);
   EXPECT_NE(refusal({.pp = 2, .stages_per_rank = 2}).find("1 stages per rank, not 2"),
             std::string::npos);
@@ -66,11 +66,10 @@ TEST(ChooseSchedule, RefusalsNameTheRule) {
   EXPECT_NE(refusal({.pp = 8, .microbatches = 4}).find("raise microbatches to 8"),
             std::string::npos);
   EXPECT_NE(
-      refusal({.word = "gpipe", .pp = 2048, .microbatches = 4096}).find("too large to be made"),
+      refusal({.word = "gpipe", .pp = 2048, .microbatches = 4096}).find("too large to generate"),
       std::string::npos);
-  EXPECT_NE(
-      refusal({.word = "auto", .pp = 1024, .microbatches = 1024}).find("too large to be searched"),
-      std::string::npos);
+  EXPECT_NE(refusal({.word = "auto", .pp = 1024, .microbatches = 1024}).find("too large to search"),
+            std::string::npos);
 }
 
 TEST(ReadSchedule, WhatIsWrongInAFileIsItsFault) {
@@ -88,9 +87,9 @@ TEST(ReadSchedule, WhatIsWrongInAFileIsItsFault) {
 TEST(ReadSchedule, AFileThatIsTooLargeIsRefusedByItsSize) {
   const testkit::TemporaryFolder folder;
   const std::string path = folder.file("huge.csv", "");
-  std::filesystem::resize_file(path, 300'000'000);  // Without a block on the disk.
+  std::filesystem::resize_file(path, 300'000'000);  // Sparse: uses no disk space.
   EXPECT_EQ(message_of<DataError>([&] { read_schedule(path); }),
-            path + " has 300,000,000 bytes; a schedule's table has at most 268,435,456");
+            path + " has 300,000,000 bytes; a schedule table may have at most 268,435,456");
 }
 
 TEST(ReadSchedule, SendsArePostedWhereTheyMustBe) {

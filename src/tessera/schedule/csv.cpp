@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// One place of the file, for messages.
+/// A place in the file, for messages.
 struct Cell {
   std::string_view origin;
   size_t row = 0;
@@ -18,7 +18,7 @@ struct Cell {
   }
 };
 
-// The lines without their ends; an end after the last line is no line more.
+// The lines without their line breaks; a final line break starts no further line.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines = split(text, '\n');
   if (lines.back().empty()) lines.pop_back();
@@ -28,7 +28,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Takes the next cell, and the comma behind it, from the line. A cell with a comma in it is quoted.
+// Removes the next cell and its comma from the line. A cell that contains a comma is quoted.
 std::string_view take_cell(std::string_view& line, const Cell& cell) {
   const bool quoted = line.starts_with('"');
   if (quoted) line.remove_prefix(1);
@@ -36,7 +36,7 @@ std::string_view take_cell(std::string_view& line, const Cell& cell) {
   if (quoted && end == line.size()) cell.refuse("its quotation mark is never closed");
   const std::string_view text = line.substr(0, end);
   line.remove_prefix(quoted ? end + 1 : end);
-  if (!line.empty() && line[0] != ',') cell.refuse("text stands behind its closing quotation mark");
+  if (!line.empty() && line[0] != ',') cell.refuse("text follows its closing quotation mark");
   return text;
 }
 
@@ -48,7 +48,7 @@ Action parse_cell(std::string_view text, CsvFormat format, const Cell& cell) {
     cell.refuse(error.what());
   }
   if (format == CsvFormat::kComputeOnly && !action.computes() && !action.is_idle()) {
-    cell.refuse(concat(action, " does not compute; read the table as one with communication"));
+    cell.refuse(concat(action, " is not a compute action; read the table with CsvFormat::kComms"));
   }
   if (format == CsvFormat::kComms && action.is_idle()) {
     cell.refuse(
@@ -94,7 +94,7 @@ Schedule parse_schedule_csv(std::string_view text, std::string_view origin,
   for (const std::string_view line : lines_of(text)) {
     rows.push_back(parse_row(line, options.format, {.origin = origin, .row = rows.size()}));
   }
-  if (rows.empty()) throw DataError(concat(origin, ": it is empty; a table has one line a rank"));
+  if (rows.empty()) throw DataError(concat(origin, " is empty; a table has one line per rank"));
   const ScheduleShape shape = options.shape.value_or(shape_of(rows));
   try {
     return {std::string(origin), shape, std::move(rows), options.sends};

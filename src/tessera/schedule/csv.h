@@ -9,25 +9,25 @@
 
 namespace tessera TSR_API {
 
-/// The two formats of tables in files.
+/// The two file formats of tables.
 enum class CsvFormat {
-  kComputeOnly,  // To be lowered after loading; an empty cell is an idle slot.
-  kComms,        // Executed as it stands; no empty cells.
+  kComputeOnly,  // Not lowered yet; an empty cell is an idle slot.
+  kComms,        // Executed as written; no empty cells.
 };
 
 struct CsvOptions {
   CsvFormat format = CsvFormat::kComputeOnly;
-  std::optional<ScheduleShape> shape = std::nullopt;  // Found from the table where it is not given.
+  std::optional<ScheduleShape> shape = std::nullopt;  // Default: inferred from the table.
   SendMode sends = SendMode::kRendezvous;
 };
 
-/// One line a rank, cells in the text form of actions, separated by commas. DataError names origin,
-/// row, column (both from 0) and rule of what is no table; the table is not verified yet.
+/// Parses one line per rank, of actions in text form separated by commas. DataError with origin,
+/// row, column (both from 0) and rule for invalid tables; does not verify the table.
 Schedule parse_schedule_csv(std::string_view text, std::string_view origin,
                             const CsvOptions& options = {});
 
-/// The same, the other way; lines end with CRLF as the peer writes them. ConfigError where the
-/// table is not of the format.
+/// The inverse; lines end with CRLF, as PyTorch writes them. ConfigError if the table does not have
+/// the format.
 std::string to_csv(const Schedule& schedule, CsvFormat format);
 
 }  // namespace tessera

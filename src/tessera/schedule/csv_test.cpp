@@ -32,24 +32,24 @@ TEST(ScheduleCsv, QuotesBatches) {
 
 TEST(ScheduleCsv, RefusalsNameRowColumnAndRule) {
   EXPECT_EQ(refusal("0F0,0B0\n1F0,1X0\n"),
-            "t.csv: row 1, column 1: '1X0' is no action: no type is called 'X' (types: F B I W "
+            "t.csv: row 1, column 1: '1X0' is not an action: no type is called 'X' (types: F B I W "
             "SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD)");
   EXPECT_EQ(refusal("0F0,0SEND_F0,0B0\n1F0,1B0\n"),
-            "t.csv: row 0, column 1: 0SEND_F0 does not compute; read the table as one with "
-            "communication");
+            "t.csv: row 0, column 1: 0SEND_F0 is not a compute action; read the table with "
+            "CsvFormat::kComms");
   EXPECT_EQ(refusal("0F0,,0B0\n", {.format = CsvFormat::kComms}),
             "t.csv: row 0, column 1: an empty cell; a table with communication is executed as it "
             "stands, without idle slots");
   EXPECT_EQ(refusal("0F0,\"0B0\n"), "t.csv: row 0, column 1: its quotation mark is never closed");
   EXPECT_EQ(refusal("0F0,\"0B0\"x\n"),
-            "t.csv: row 0, column 1: text stands behind its closing quotation mark");
-  EXPECT_EQ(refusal(""), "t.csv: it is empty; a table has one line a rank");
+            "t.csv: row 0, column 1: text follows its closing quotation mark");
+  EXPECT_EQ(refusal(""), "t.csv is empty; a table has one line per rank");
   EXPECT_EQ(refusal("0F0,0B0\n\n"), "t.csv: row 1 computes no stage; every rank needs one");
   EXPECT_EQ(refusal("0F0,0B0\n0F0,0B0\n"),
-            "t.csv: row 1, column 0: 0F0 computes stage 0, which rank 0 computes too; a stage lies "
-            "on one rank");
+            "t.csv: row 1, column 0: 0F0 computes stage 0, which rank 0 computes, too; a stage "
+            "must lie on one rank");
   EXPECT_EQ(refusal("0F0,0B0\n", {.shape = ScheduleShape{.pp = 2}}),
-            "t.csv: the table has 1 rows for 2 ranks; every rank has one row");
+            "t.csv: the table has 1 rows for 2 ranks; every rank needs one row");
 }
 
 TEST(ScheduleCsv, WritesOnlyWhatTheFormatHolds) {

@@ -21,15 +21,15 @@ void DryRun::run() {
   std::vector<std::string> waits;
   waits.reserve(stuck.size());
   for (const size_t rank : stuck) waits.push_back(describe(rank));
-  throw ConfigError(concat("the table can never end: ", join(waits, "; "),
-                           "; let one of them come to what the one before it waits for"));
+  throw ConfigError(
+      concat("the table would deadlock: ", join(waits, "; "), "; reorder one of these rows"));
 }
 
 uint8_t& DryRun::arrived(const Task& task) {
   return (goes_forward(task.type) ? inputs_ : grads_)(task.stage, task.microbatch);
 }
 
-// In a table that communicates, the receive before it has waited already.
+// In a table with communication, the receive before it has already waited.
 bool DryRun::is_ready(const Task& task) {
   return schedule_.communicates() || producer_stage(schedule_, task) == kNoStage ||
          arrived(task) != 0;
@@ -77,7 +77,7 @@ void DryRun::deliver(const Task& receiver) {
   work_.wake(rank_of(receiver.stage));
 }
 
-// A send and its receive are over when both ranks stand there.
+// A send and its receive complete when both ranks have reached them.
 bool DryRun::meet(size_t rank, size_t index) {
   const Task wanted = counterpart(head(rank).tasks()[index]);
   const size_t peer = rank_of(wanted.stage);
@@ -126,7 +126,7 @@ size_t DryRun::column_of(const Task& task, size_t rank) const {
   return static_cast<size_t>(std::ranges::find_if(row, has) - row.begin());
 }
 
-// Who is stuck waits for somebody who is stuck: following them leads into the cycle.
+// A stuck rank waits for another stuck rank: following them leads into the cycle.
 std::vector<size_t> DryRun::cycle() {
   size_t rank = 0;
   while (rank < places_.size() && is_finished(rank)) ++rank;

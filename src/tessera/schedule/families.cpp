@@ -1,4 +1,4 @@
-// The rows of families whose stages lie in a loop.
+// The rows of families with loop placement of stages.
 #include <algorithm>
 #include <limits>
 
@@ -16,13 +16,13 @@ int32_t num_stages(const RankShape& shape) {
   return shape.pp * shape.stages_per_rank;
 }
 
-// For a row in which each microbatch takes so many slots of each stage.
+// For a row in which each microbatch takes `slots` slots per stage.
 RowWriter writer(const RankShape& shape, int32_t slots) {
   const int32_t alignment = 4 * shape.pp;
   return {num_stages(shape), shape.stages_per_rank * shape.microbatches * slots + alignment};
 }
 
-/// The stages of a rank as its forwards or backwards come: each has its turn for a round.
+/// The order of a rank's stages in its forwards or backwards: each has one round at a time.
 class Turns {
  public:
   enum class Direction { kUp, kDown };
@@ -51,15 +51,15 @@ class Turns {
   int32_t in_turn_ = 0;
 };
 
-// Forwards before the first backward, where a microbatch takes `steps` slots to come back from the
-// next rank.
+// Forwards before the first backward if a microbatch takes `steps` slots to return from the next
+// rank.
 int32_t warm_up_of(const RankShape& shape, int32_t steps) {
   return std::min(
       (shape.stages_per_rank - 1) * Turns::per_round(shape) + steps * (shape.pp - 1 - shape.rank),
       shape.microbatches * shape.stages_per_rank);
 }
 
-// By rank, the columns before which an idle slot belongs; ascending, a column for each slot.
+// By rank: the columns before which to insert an idle slot; ascending, one entry per slot.
 using Delays = std::vector<std::vector<size_t>>;
 
 Delays delays_of(const std::vector<ScheduleRow>& rows, const ScheduleShape& shape) {
@@ -85,7 +85,7 @@ Delays delays_of(const std::vector<ScheduleRow>& rows, const ScheduleShape& shap
   return delays;
 }
 
-// From the end, so that every action moves once and no second row is needed.
+// From the end, so that every action moves only once, in place.
 void insert_idle(ScheduleRow& row, const std::vector<size_t>& columns) {
   size_t from = row.size();
   row.resize(row.size() + columns.size());

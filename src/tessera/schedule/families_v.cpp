@@ -1,5 +1,5 @@
-// The rows of families whose stages lie in a V: rank r has `low`, on the way forth, and `high`, on
-// the way back.
+// The rows of families with V placement: rank r holds stage `low` on the way forth and stage `high`
+// on the way back.
 #include <algorithm>
 #include <deque>
 
@@ -16,7 +16,7 @@ void repeat(int32_t times, const Body& body) {
   for (int32_t i = 0; i < times; ++i) body();
 }
 
-/// ZB-V, in the phases of its paper, for a number of microbatches that fills the pipeline.
+/// ZB-V, in the phases of its paper, for enough microbatches to fill the pipeline.
 class ZbvWriter {
  public:
   explicit ZbvWriter(const RankShape& shape)
@@ -106,7 +106,7 @@ class DualPipeVWriter {
     const int32_t microbatch = row_.next(type, stage);
     if (type == kInputGrad) weights_due_.push_back({kWeightGrad, stage, microbatch});
   }
-  // The oldest weight gradient that was put off, if there is one.
+  // The oldest deferred weight gradient, if there is one.
   void weight() {
     if (weights_due_.empty()) return;
     row_.add(weights_due_.front());
@@ -128,7 +128,7 @@ class DualPipeVWriter {
 
   void steady() {
     for (int32_t i = 0; i < overlaps_; ++i) {
-      // The last rank's first backward follows its own forward at once: nothing overlaps yet.
+      // The last rank's first backward directly follows its own forward: nothing overlaps yet.
       if (behind_ == 0 && i == 0) {
         row_.next(kForward, low());
         row_.next(kBackward, high_);
@@ -143,7 +143,7 @@ class DualPipeVWriter {
     });
   }
 
-  // From its middle on, weight gradients are put off so that the ranks before get theirs sooner.
+  // From the middle on, defers weight gradients so that previous ranks get theirs sooner.
   void drain() {
     const int32_t middle = (rank_ + 1) / 2;
     const bool odd = rank_ % 2 == 1;
@@ -173,7 +173,7 @@ class DualPipeVWriter {
 
 ScheduleRow zbv_row(const RankShape& shape) {
   ScheduleRow row = ZbvWriter(shape).write();
-  // The family is written for a full pipeline; with fewer microbatches the rest are holes.
+  // The writer assumes a full pipeline; missing microbatches become idle slots.
   for (Action& action : row) {
     if (!action.is_idle() && action.tasks()[0].microbatch >= shape.microbatches) action = Action();
   }

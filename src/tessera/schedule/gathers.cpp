@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kStagesAhead = 3;
 
 /// The next stages of a row in the order in which they are needed. An action adds all its stages
-/// at once, so that one with two may pass the number wanted by one.
+/// at once, so one with two stages may exceed the wanted number by one.
 struct Window {
   std::array<int32_t, kStagesAhead + 1> stages{};
   size_t size = 0;
@@ -22,8 +22,8 @@ struct Window {
   }
 };
 
-/// The stages of a row behind a place, nearest first. Walks from the end, so that a row costs its
-/// length and not the square of it.
+/// The stages of a row after a place, nearest first. Walks from the end, so the cost is linear in
+/// the length of the row.
 class Upcoming {
  public:
   void put_before(const Action& action, size_t column) {

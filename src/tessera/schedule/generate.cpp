@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kMostActions = int64_t{1} << 28;  // Some ten gigabytes.
+constexpr int64_t kMostActions = int64_t{1} << 28;  // About ten gigabytes.
 
 ScheduleConfig with_defaults(ScheduleConfig config) {
   if (config.stages_per_rank == 0) config.stages_per_rank = default_stages_per_rank(config.kind);
@@ -21,16 +21,16 @@ int64_t num_stages(const ScheduleConfig& config) {
 }
 
 void check_sizes(const ScheduleConfig& config) {
-  TSR_CHECK(config.pp >= 1, "pp is ", config.pp, "; a pipeline has at least 1 rank");
+  TSR_CHECK(config.pp >= 1, "pp is ", config.pp, ", but must be at least 1");
   TSR_CHECK(config.microbatches >= 1, "microbatches is ", config.microbatches,
-            "; at least 1 is needed");
+            ", but must be at least 1");
   TSR_CHECK(config.stages_per_rank >= 1, "stages per rank is ", config.stages_per_rank,
-            "; at least 1 is needed");
+            ", but must be at least 1");
   const int64_t actions = checked_multiply(
       num_stages(config), checked_multiply(config.microbatches, 3, "microbatches"), "actions");
   TSR_CHECK(actions <= kMostActions, "pp ", config.pp, " × ", config.stages_per_rank,
             " stages per rank × ", config.microbatches, " microbatches is a table of up to ",
-            with_thousands(actions), " actions; the most is ", with_thousands(kMostActions));
+            with_thousands(actions), " actions; the limit is ", with_thousands(kMostActions));
 }
 
 void check_stages(const ScheduleConfig& config) {
@@ -41,7 +41,7 @@ void check_stages(const ScheduleConfig& config) {
             "; choose Interleaved1F1B or LoopedBFS for more");
   TSR_CHECK(!v || config.stages_per_rank == 2, to_string(config.kind),
             " has exactly 2 stages per rank, not ", config.stages_per_rank,
-            ": they lie in a V; choose Interleaved1F1B for other numbers");
+            ", placed in a V; choose Interleaved1F1B for other numbers");
 }
 
 void check_at_least_stages(const ScheduleConfig& config) {
@@ -58,10 +58,10 @@ bool comes_in_rounds(int64_t pp, int64_t microbatches) {
 void check_rounds(const ScheduleConfig& config) {
   if (comes_in_rounds(config.pp, config.microbatches)) return;
   const int64_t rounds = config.microbatches / config.pp;
-  int64_t more = config.microbatches + 1;  // A multiple of pp at the latest.
+  int64_t more = config.microbatches + 1;  // Ends at a multiple of pp at the latest.
   while (!comes_in_rounds(config.pp, more)) ++more;
   throw ConfigError(concat(
-      to_string(config.kind), " needs microbatches in even rounds: ", config.microbatches,
+      to_string(config.kind), " needs equal rounds of microbatches: ", config.microbatches,
       " do not divide into ", rounds, " rounds (microbatches / pp, rounded down); nearest are ",
       config.microbatches / rounds * rounds, " and ", more));
 }
@@ -85,8 +85,7 @@ void check_family(const ScheduleConfig& config) {
     case ScheduleKind::kAuto:
       break;
   }
-  throw ConfigError(concat(to_string(config.kind),
-                           " is no written-down family; search for it instead of generating it"));
+  throw ConfigError(concat(to_string(config.kind), " cannot be generated; search for it instead"));
 }
 
 using MakeRow = ScheduleRow (*)(const schedule::detail::RankShape&);
@@ -146,8 +145,8 @@ Schedule generate(const ScheduleConfig& config) {
 }
 
 std::vector<int64_t> microbatch_sizes(int64_t size, int64_t microbatches) {
-  TSR_CHECK(size >= 0, "a batch of ", size, " rows cannot be split; sizes start at 0");
-  TSR_CHECK(microbatches >= 1, "microbatches is ", microbatches, "; at least 1 is needed");
+  TSR_CHECK(size >= 0, "a batch of ", size, " rows cannot be split; the size must be at least 0");
+  TSR_CHECK(microbatches >= 1, "microbatches is ", microbatches, ", but must be at least 1");
   std::vector<int64_t> sizes(static_cast<size_t>(std::min(size, microbatches)),
                              size / microbatches);
   for (int64_t i = 0; i < size % microbatches; ++i) ++sizes[static_cast<size_t>(i)];

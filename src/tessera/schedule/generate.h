@@ -18,16 +18,16 @@ struct ScheduleConfig {
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
-/// The compute table of a family, with the idle slots that align it to time steps where its peer
-/// writes them. ConfigError names the rule of the family that a value breaks, and values that
-/// would do; kinds that are searched are refused.
+/// The compute table of a family, with idle slots that align it to time steps if PyTorch's table
+/// has them. ConfigError with the family's rule and valid values if a value breaks it; refuses
+/// kinds that need a search.
 Schedule generate(const ScheduleConfig& config);
 
-/// The same refusals without making the table.
+/// Throws the same errors without generating the table.
 void check_config(const ScheduleConfig& config);
 
-/// How many rows of a batch of `size` each microbatch gets: the first ones get one more where it
-/// does not come out even, and a batch smaller than their number gives fewer microbatches.
+/// The rows per microbatch for a batch of `size`: if it does not divide evenly, the first ones get
+/// one more; a smaller batch than `microbatches` gives fewer microbatches.
 std::vector<int64_t> microbatch_sizes(int64_t size, int64_t microbatches);
 
 }  // namespace tessera

@@ -27,16 +27,16 @@ TEST(Generate, WritesTheFamilies) {
 }
 
 TEST(Generate, RefusesSizesBelowOne) {
-  EXPECT_EQ(refusal({.pp = 0, .microbatches = 4}), "pp is 0; a pipeline has at least 1 rank");
-  EXPECT_EQ(refusal({.pp = 2, .microbatches = -1}), "microbatches is -1; at least 1 is needed");
+  EXPECT_EQ(refusal({.pp = 0, .microbatches = 4}), "pp is 0, but must be at least 1");
+  EXPECT_EQ(refusal({.pp = 2, .microbatches = -1}), "microbatches is -1, but must be at least 1");
   EXPECT_EQ(refusal({.pp = 2, .microbatches = 4, .stages_per_rank = -2}),
-            "stages per rank is -2; at least 1 is needed");
+            "stages per rank is -2, but must be at least 1");
 }
 
 TEST(Generate, RefusesTablesThatFillTheMemory) {
   EXPECT_EQ(refusal({.kind = ScheduleKind::kGPipe, .pp = 100'000, .microbatches = 100'000}),
             "pp 100000 × 1 stages per rank × 100000 microbatches is a table of up to "
-            "30,000,000,000 actions; the most is 268,435,456");
+            "30,000,000,000 actions; the limit is 268,435,456");
   EXPECT_THROW(generate({.pp = int64_t{1} << 62, .microbatches = int64_t{1} << 62}), ConfigError);
 }
 
@@ -63,7 +63,7 @@ TEST(Generate, RefusesTooFewMicrobatches) {
 
 TEST(Generate, RefusesUnevenRounds) {
   EXPECT_EQ(refusal({.kind = ScheduleKind::kInterleaved1F1B, .pp = 4, .microbatches = 9}),
-            "Interleaved1F1B needs microbatches in even rounds: 9 do not divide into 2 rounds "
+            "Interleaved1F1B needs equal rounds of microbatches: 9 do not divide into 2 rounds "
             "(microbatches / pp, rounded down); nearest are 8 and 10");
   EXPECT_THROW(generate({.kind = ScheduleKind::kInterleavedZeroBubble, .pp = 3, .microbatches = 7}),
                ConfigError);

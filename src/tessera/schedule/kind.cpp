@@ -12,7 +12,7 @@ namespace {
 struct KindFacts {
   ScheduleKind kind;
   std::string_view name;
-  std::string_view alias;  // A second name; "" for none.
+  std::string_view alias;  // A second name, or "".
   bool generated;
   bool single_stage;
   StagePlacement placement;
@@ -89,11 +89,12 @@ StagePlacement placement_of(ScheduleKind kind) {
 
 std::vector<int32_t> place_stages(StagePlacement placement, int64_t pp, int64_t num_stages) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  TSR_CHECK(pp >= 1 && pp <= kMost, "pp ", pp, " is no number of ranks; it starts at 1");
-  TSR_CHECK(num_stages >= 1 && num_stages <= kMost, "num_stages ", num_stages,
-            " is no number of stages; it starts at 1");
-  TSR_CHECK(placement == kLoop || num_stages % pp == 0, num_stages, " stages do not lie in a V on ",
-            pp, " ranks: their number must be a multiple of pp; nearest are ", num_stages / pp * pp,
+  TSR_CHECK(pp >= 1 && pp <= kMost, "pp is ", pp, ", but must be from 1 to ", kMost);
+  TSR_CHECK(num_stages >= 1 && num_stages <= kMost, "num_stages is ", num_stages,
+            ", but must be from 1 to ", kMost);
+  TSR_CHECK(placement == kLoop || num_stages % pp == 0, num_stages,
+            " stages cannot be placed in a V on ", pp,
+            " ranks: their number must be a multiple of pp; nearest are ", num_stages / pp * pp,
             " and ", (num_stages / pp + 1) * pp);
   std::vector<int32_t> ranks;
   ranks.reserve(static_cast<size_t>(num_stages));

@@ -44,9 +44,10 @@ TEST(PlaceStages, LoopsAndTurns) {
 }
 
 TEST(PlaceStages, RefusesWhatDoesNotLie) {
-  EXPECT_EQ(testkit::message_of<ConfigError>([] { place_stages(StagePlacement::kV, 4, 6); }),
-            "6 stages do not lie in a V on 4 ranks: their number must be a multiple of pp; nearest "
-            "are 4 and 8");
+  EXPECT_EQ(
+      testkit::message_of<ConfigError>([] { place_stages(StagePlacement::kV, 4, 6); }),
+      "6 stages cannot be placed in a V on 4 ranks: their number must be a multiple of pp; nearest "
+      "are 4 and 8");
   EXPECT_THROW(place_stages(StagePlacement::kLoop, 0, 6), ConfigError);
   EXPECT_THROW(place_stages(StagePlacement::kLoop, 2, 0), ConfigError);
   EXPECT_THROW(place_stages(StagePlacement::kLoop, 2, int64_t{1} << 40), ConfigError);

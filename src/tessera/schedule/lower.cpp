@@ -24,7 +24,7 @@ void check_compute_only(const Schedule& schedule) {
     const auto bad = std::ranges::find_if(
         actions, [](const Action& a) { return !a.computes() && !a.is_idle(); });
     TSR_CHECK(bad == actions.end(), "row ", row, ", column ", bad - actions.begin(), ": ", *bad,
-              " does not compute; only tables of F, B, I, W and overlaps can be lowered");
+              " is not a compute action; only tables of F, B, I, W and overlaps can be lowered");
   }
 }
 
@@ -52,7 +52,7 @@ ScheduleRow reduced(const ScheduleRow& row, const ScheduleShape& shape) {
   return result;
 }
 
-// Each F, B and I with the receive that it needs before it and the send of its result after it.
+// Adds to each F, B and I the receive of its input before it and the send of its result after it.
 ScheduleRow with_messages(const Schedule& schedule, const ScheduleRow& row) {
   ScheduleRow result;
   for (const Action& action : row) {
@@ -77,7 +77,7 @@ bool is_exchange(const Schedule& schedule, const Action& send, const Action& rec
          schedule.rank_of(schedule::detail::counterpart(receive.tasks()[0]).stage);
 }
 
-// A send that a receive from the same rank follows becomes one batch with it.
+// Combines a send and a directly following receive from the same rank into one batch.
 ScheduleRow fused_exchanges(const Schedule& schedule, const ScheduleRow& row) {
   ScheduleRow result;
   for (const Action& action : row) {
@@ -114,7 +114,7 @@ ScheduleRow merged(const ScheduleRow& row) {
 
 Schedule lower(const Schedule& compute, const LowerOptions& options) {
   check_compute_only(compute);
-  schedule::detail::RowCheck(compute).run();  // Whether it can end shows when messages are added.
+  schedule::detail::RowCheck(compute).run();  // Adding messages finds deadlocks.
   std::vector<ScheduleRow> rows;
   for (const ScheduleRow& row : compute.rows()) {
     ScheduleRow& lowered = rows.emplace_back(dense(row));

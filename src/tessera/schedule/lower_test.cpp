@@ -23,7 +23,7 @@ TEST(Lower, MayAddMessagesAlone) {
             "0F0 0SEND_F0 0RECV_B0 0B0\n1RECV_F0 1F0 1I0 1SEND_B0 1W0\n");
 }
 
-// Four stages on one rank: three are gathered ahead, and an overlap counts its two at once.
+// Four stages on one rank: gathers three ahead, and an overlap counts its two at once.
 TEST(Lower, GathersThreeStagesAhead) {
   EXPECT_EQ(lower(table({"0F0 1F0 2F0 3F0 3B0 2B0 1B0 0B0"})).to_string(),
             "0UNSHARD 1UNSHARD 2UNSHARD 0F0 0RESHARD 3UNSHARD 1F0 2F0 3F0 3B0 3REDUCE_GRAD "
@@ -49,9 +49,10 @@ TEST(Lower, FusesWhatWouldWaitForEachOther) {
 
 TEST(Lower, RefusesWhatIsLoweredAlready) {
   const Schedule lowered = lower(table({"0F0 0B0", "1F0 1B0"}));
-  EXPECT_EQ(testkit::message_of<ConfigError>([&] { lower(lowered); }),
-            "row 0, column 0: 0UNSHARD does not compute; only tables of F, B, I, W and overlaps "
-            "can be lowered");
+  EXPECT_EQ(
+      testkit::message_of<ConfigError>([&] { lower(lowered); }),
+      "row 0, column 0: 0UNSHARD is not a compute action; only tables of F, B, I, W and overlaps "
+      "can be lowered");
   EXPECT_THROW(merge_backward(lowered), ConfigError);
   EXPECT_THROW(with_reduce_grad(lowered), ConfigError);
 }

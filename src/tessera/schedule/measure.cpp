@@ -14,7 +14,7 @@ namespace {
 
 using schedule::detail::producer_stage;
 
-/// Times that were measured, by stage.
+/// Measured times by stage.
 using Samples = std::vector<std::vector<double>>;
 
 double median(std::vector<double> values) {
@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
-// Of each stage; of all where a stage has none, 0 where no stage has one.
+// Per stage; a stage without samples gets the median over all samples, or 0 if there are none.
 std::vector<double> medians(const Samples& samples) {
   std::vector<double> known;
   for (const auto& values : samples) {
@@ -77,8 +77,8 @@ class Measuring {
     return samples_.at(index(type))[stage];
   }
 
-  // Overlaps tell nothing of their parts; every stage also computes each of them alone: before the
-  // first backward is ready, and after the last forward.
+  // Skips overlaps, which do not show the times of their parts. Every stage also computes each part
+  // alone: before the first backward is ready, and after the last forward.
   void note(const Action& action, const TimeSpan& span) {
     const auto tasks = action.tasks();
     if (tasks.size() == 1) {
@@ -103,11 +103,11 @@ class Measuring {
     if (!schedule::detail::is_elsewhere(schedule_, task, maker)) return;
     auto& made_by = task.type == ActionType::kForward ? made_forward_ : made_grad_;
     const double made = made_by(maker, task.microbatch);
-    // Clocks of different hosts may disagree by more than a message takes.
+    // Skips messages that the clocks of different hosts make look negative.
     if (made >= free) messages_[static_cast<size_t>(maker)].push_back(std::max(0.0, start - made));
   }
 
-  // The backward of a stage is either split, in all microbatches or in some, or whole.
+  // A stage may split its backward in all, some or no microbatches.
   Costs compute_costs() {
     Costs costs{.forward = {}, .input_grad = {}, .weight_grad = {}};
     for (size_t stage = 0; stage < stages(); ++stage) {
@@ -143,11 +143,11 @@ class Measuring {
   std::array<Samples, 4> samples_;  // Of F, B, I and W.
   Samples messages_;                // By the stage that sends.
   schedule::detail::StageGrid<double>
-      made_forward_;  // When a stage's output was there, at its own rank.
-  schedule::detail::StageGrid<double> made_grad_;  // The same of its input gradient.
+      made_forward_;  // When a stage's output was ready, on its own rank.
+  schedule::detail::StageGrid<double> made_grad_;  // When its input gradient was ready.
 };
 
-/// One value for each of `stages`, from one for all or one for each.
+/// One value per stage, from one for all stages or one per stage.
 std::vector<double> spread(const std::vector<double>& values, int64_t stages) {
   return values.size() == 1 ? std::vector(static_cast<size_t>(stages), values[0]) : values;
 }
@@ -190,7 +190,7 @@ Costs measure_costs(const Schedule& schedule, const Simulation& simulation) {
 
 Costs recut(const Costs& costs, int64_t from_stages, int64_t to_stages) {
   TSR_CHECK(from_stages > 0 && to_stages > 0, "a model of ", from_stages,
-            " stages cannot be cut into ", to_stages, "; there is at least 1");
+            " stages cannot be divided into ", to_stages, "; both must be at least 1");
   const Recut cut{from_stages, to_stages};
   return {.forward = cut.times(costs.forward),
           .input_grad = cut.times(costs.input_grad),

@@ -13,7 +13,7 @@ namespace {
 
 using testkit::table;
 
-// Sums of eighths have no rounding.
+// Sums of eighths are exact.
 std::vector<double> eighths(int64_t stages, double first) {
   std::vector<double> times;
   for (int64_t i = 0; i < stages; ++i) times.push_back(first + static_cast<double>(i % 5) / 8);
@@ -98,7 +98,7 @@ TEST(MeasureCosts, JitterIsEvenedOut) {
     const Costs known{.forward = {2}, .input_grad = {2}, .weight_grad = {1.5}, .message = {0.125}};
     const Simulation step = testkit::JitteryRun(schedule, known, 0.1).perform();
     const Costs found = measure_costs(schedule, step);
-    // Four times the deviation of the median of 64.
+    // Four standard deviations of the median of 64.
     for (const double forward : found.forward) EXPECT_NEAR(forward, 2, 0.1);
     for (size_t i = 0; i < found.forward.size(); ++i) {
       EXPECT_NEAR(found.input_grad[i] + found.weight_grad[i], 3.5, 0.2);

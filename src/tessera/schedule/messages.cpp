@@ -9,7 +9,7 @@
 namespace tessera::schedule::detail {
 namespace {
 
-/// Emits the ranks' rows in turns, one action each, and with each send its receive.
+/// Emits the ranks' rows in turn, one action each, and the receive of each send.
 class Emitter {
  public:
   Emitter(const Schedule& schedule, const std::vector<ScheduleRow>& rows)
@@ -29,7 +29,7 @@ class Emitter {
     }
     for (size_t rank = 0; rank < rows_.size(); ++rank) {
       if (next_[rank] == rows_[rank].size()) continue;
-      verify(schedule_);  // Says who waits for whom.
+      verify(schedule_);  // Throws with the cycle.
       TSR_ASSERT(false, "rank ", rank, " of a verified table waits forever");
     }
     return std::move(results_);
@@ -43,7 +43,7 @@ class Emitter {
     if (!std::ranges::all_of(action.tasks(), ready)) return false;
     results_[rank].push_back(action);
     ++next_[rank];
-    for (const Task& task : action.tasks()) hand_on(task, rank);
+    for (const Task& task : action.tasks()) send_result(task, rank);
     return true;
   }
 
@@ -56,7 +56,7 @@ class Emitter {
     return !needs || arrived(task) != 0;
   }
 
-  void hand_on(const Task& task, size_t rank) {
+  void send_result(const Task& task, size_t rank) {
     if (!is_compute(task.type)) return;
     const int32_t consumer = consumer_stage(schedule_, task);
     if (consumer == kNoStage) return;
@@ -76,7 +76,7 @@ class Emitter {
   StageGrid<uint8_t> grads_;
 };
 
-/// Holds receives back until they are wanted.
+/// Defers receives until they are needed.
 class Deferral {
  public:
   Deferral(const Schedule& schedule, size_t rank)
@@ -103,7 +103,7 @@ class Deferral {
   void release_for(const Task& task) {
     if (is_send(task.type)) {
       const int64_t peer = peer_of(task);
-      // Of two ranks that exchange, the lower receives first.
+      // Of two ranks that exchange messages, the lower one receives first.
       if (rank_ < peer) release([&](const Task& held) { return peer_of(held) == peer; });
     } else if (is_compute(task.type) && task.type != ActionType::kWeightGrad) {
       release([&](const Task& held) { return held == receive_of(task); });

@@ -31,7 +31,7 @@ void RowCheck::run() {
   check_stages();
 }
 
-// Whether the stage has made what the consumer needs of it.
+// Whether the stage has produced what the consumer needs.
 bool RowCheck::has_result(const Task& consumer, int32_t producer) {
   const int32_t i = consumer.microbatch;
   if (consumer.type == kForward) return has(kForward, producer, i);
@@ -43,7 +43,7 @@ void RowCheck::walk(size_t row) {
   received_ = sent_;
   const ScheduleRow& actions = schedule_.rows()[row];
   for (size_t column = 0; column < actions.size(); ++column) {
-    // The tasks of one action cannot wait for each other.
+    // The tasks of one action cannot depend on each other.
     for (const Task& task : actions[column].tasks()) {
       const std::string_view rule = broken_rule(task);
       TSR_CHECK(rule.empty(), "row ", row, ", column ", column, ": ", to_string(task), ": ", rule);
@@ -82,7 +82,7 @@ void RowCheck::number(const Task& message) {
 std::string_view RowCheck::broken_rule(const Task& task) {
   if (!has_microbatch(task.type)) return broken_rule_of_stage(task);
   if (has(task.type, task.stage, task.microbatch))
-    return "it stands twice; each action has one place";
+    return "it appears twice; each action must appear once";
   return is_compute(task.type) ? broken_rule_of_compute(task) : broken_rule_of_message(task);
 }
 
@@ -93,7 +93,7 @@ std::string_view RowCheck::broken_rule_of_compute(const Task& task) {
   if (task.type == kWeightGrad) return has_own(kInputGrad) ? "" : "its I must come first";
   if (!has_own(kForward)) return "its forward must come first";
   if (has_own(kBackward) || has_own(kInputGrad))
-    return "a backward is either one B, or an I and a W";
+    return "a backward must be either one B, or an I and a W";
   return missing_input(task);
 }
 
@@ -107,15 +107,15 @@ std::string_view RowCheck::missing_input(const Task& task) {
   }
   if (has_result(task, producer)) return "";
   return task.type == kForward
-             ? "the forward of the stage before, on the same rank, must come first"
-             : "the backward of the stage after, on the same rank, must come first";
+             ? "the forward of the previous stage, on the same rank, must come first"
+             : "the backward of the next stage, on the same rank, must come first";
 }
 
 std::string_view RowCheck::broken_rule_of_message(const Task& message) {
   const int32_t other = counterpart(message).stage;
   if (other < 0 || other >= schedule_.num_stages()) return "there is no stage at the other end";
   if (!is_elsewhere(schedule_, message, other)) {
-    return "the stage at the other end lies on the same rank; neighbours exchange nothing";
+    return "the stage at the other end lies on the same rank, so no message is needed";
   }
   if (message.type == kSendForward && !has(kForward, message.stage, message.microbatch)) {
     return "its forward must come first";
@@ -131,14 +131,15 @@ std::string_view RowCheck::broken_rule_of_stage(const Task& task) {
   const StageState& stage = state(task);
   const bool gathered = stage.gather == Gather::kUnused || stage.gather == Gather::kUsed;
   if (task.type == kUnshard) {
-    if (gathered) return "its stage is gathered already";
-    return stage.gather == Gather::kAlways && stage.computed ? "its stage has computed before" : "";
+    if (gathered) return "its stage is already gathered";
+    return stage.gather == Gather::kAlways && stage.computed ? "its stage has already computed"
+                                                             : "";
   }
   if (task.type == kReshard) {
     if (!gathered) return "its stage is not gathered; an UNSHARD must come first";
     return stage.gather == Gather::kUnused ? "nothing was computed since its UNSHARD" : "";
   }
-  if (stage.reduced) return "it stands twice; a stage's gradients are reduced once";
+  if (stage.reduced) return "it appears twice; a stage's gradients are reduced once";
   return stage.backwards < schedule_.microbatches() ? "every B or W of its stage must come first"
                                                     : "";
 }
@@ -147,7 +148,7 @@ void RowCheck::check_complete(int32_t stage, int32_t microbatch) {
   const auto refuse = [&](ActionType type) {
     throw ConfigError(concat("row ", schedule_.rank_of(stage), ": ",
                              to_string(Task{type, stage, microbatch}),
-                             " is missing; every stage has each microbatch once as F and once as "
+                             " is missing; every stage needs each microbatch once as F and once as "
                              "B, or as I and W"));
   };
   const auto missing = [&](ActionType type) { return !has(type, stage, microbatch); };
@@ -175,7 +176,7 @@ void RowCheck::check_stages() const {
     TSR_CHECK(stages_[stage].gather != Gather::kUnused, "row ", rank, ": ", stage,
               "UNSHARD: nothing is computed after it");
     TSR_CHECK(!reduces || stages_[stage].reduced, "row ", rank, ": ", stage,
-              "REDUCE_GRAD is missing; other stages have theirs, and all or none must");
+              "REDUCE_GRAD is missing; either all stages or none must have one");
   }
 }
 

@@ -25,8 +25,8 @@ void for_each_task(std::span<const ScheduleRow> rows, const Visit& visit) {
   }
 }
 
-// "row 0, column 1: 0F9: ", where a shape that does not fit may come from: the first task with the
-// largest number that the shape has; "" where no task has it.
+// "row 0, column 1: 0F9: ", the likely cause of a wrong shape: the first task with the largest
+// number in the shape; "" if no task has it.
 std::string cause_of(const ScheduleShape& shape, std::span<const ScheduleRow> rows) {
   const bool by_stage = shape.num_stages > shape.microbatches;
   const int64_t largest = (by_stage ? shape.num_stages : shape.microbatches) - 1;
@@ -70,12 +70,11 @@ void Schedule::check_shape() const {
                                     {shape_.num_stages, "num_stages"},
                                     {shape_.microbatches, "microbatches"}}) {
     TSR_CHECK(value >= 1 && value <= kMost, cause_of(shape_, rows_), what, " is ", value,
-              "; it starts at 1 and is at most ", kMost);
+              ", but must be from 1 to ", kMost);
   }
   TSR_CHECK(rows_.size() == static_cast<size_t>(shape_.pp), "the table has ", rows_.size(),
-            " rows for ", shape_.pp, " ranks; every rank has one row");
-  // Even if each slot were an overlap. Keeps a short table with huge numbers from taking all
-  // memory.
+            " rows for ", shape_.pp, " ranks; every rank needs one row");
+  // Even if each slot were an overlap. Keeps a short table with huge numbers from using all memory.
   const int64_t slots = count_slots(rows_);
   TSR_CHECK(slots >= shape_.num_stages * shape_.microbatches, cause_of(shape_, rows_),
             "the table has ", slots, " slots, too few for a forward and a backward of ",
@@ -95,14 +94,14 @@ inline void Schedule::place(const Task& task, size_t row, size_t column) {
   if (rank == static_cast<int32_t>(row)) return;
   TSR_CHECK(rank == kNobody, "row ", row, ", column ", column, ": ", tessera::to_string(task),
             " computes stage ", task.stage, ", which rank ", rank,
-            " computes too; a stage lies on one rank");
+            " computes, too; a stage must lie on one rank");
   rank = static_cast<int32_t>(row);
 }
 
 void Schedule::check_everyone_computes() const {
-  const auto homeless = std::ranges::find(stage_to_rank_, kNobody);
-  TSR_CHECK(homeless == stage_to_rank_.end(), "no rank computes stage ",
-            homeless - stage_to_rank_.begin(), " of ", shape_.num_stages);
+  const auto unplaced = std::ranges::find(stage_to_rank_, kNobody);
+  TSR_CHECK(unplaced == stage_to_rank_.end(), "no rank computes stage ",
+            unplaced - stage_to_rank_.begin(), " of ", shape_.num_stages);
   std::vector<bool> has_stage(rows_.size());
   for (const int32_t rank : stage_to_rank_) has_stage[static_cast<size_t>(rank)] = true;
   const auto idle = std::ranges::find(has_stage, false);

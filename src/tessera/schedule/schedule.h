@@ -14,33 +14,32 @@
 namespace tessera TSR_API {
 
 struct ScheduleShape {
-  int64_t pp = 1;  // Ranks of the pipeline.
+  int64_t pp = 1;  // Ranks per pipeline.
   int64_t num_stages = 1;
   int64_t microbatches = 1;
 
   friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
 };
 
-/// When a send is over: when its receive has been posted, or at once. A table whose receives were
-/// put off until they are needed may need the latter.
+/// When a send completes: when its receive has been posted (kRendezvous), or at once (kPosted). A
+/// table with deferred receives may need kPosted.
 enum class SendMode { kRendezvous, kPosted };
 
-/// What one rank does, slot by slot.
+/// The actions of one rank, slot by slot.
 using ScheduleRow = std::vector<Action>;
 
-/// A pipeline table: for each rank the actions it performs, in their order. The same value is
-/// generated, lowered, verified, simulated, drawn and executed.
+/// A pipeline table: the actions of each rank in order. The same value is generated, lowered,
+/// verified, simulated, drawn and executed.
 ///
-/// Which stage lies on which rank follows from who computes it. Every stage has one rank; every
-/// task stands in its rank's row and inside the shape. Whether the table is complete and free of
-/// deadlock is what `verify` finds out.
+/// A stage lies on the rank that computes it. Every stage has one rank; every task is in its rank's
+/// row and inside the shape. `verify` checks that the table is complete and free of deadlocks.
 class Schedule {
  public:
-  /// ConfigError names row and column (both from 0) of what does not hold.
+  /// ConfigError with row and column (both from 0) of the first violation.
   Schedule(std::string name, ScheduleShape shape, std::vector<ScheduleRow> rows,
            SendMode sends = SendMode::kRendezvous);
 
-  /// The kind, or what the caller called it.
+  /// The kind, or the caller's name.
   const std::string& name() const& { return name_; }
   std::string name() && { return std::move(name_); }
   const ScheduleShape& shape() const& { return shape_; }
@@ -63,15 +62,15 @@ class Schedule {
   /// The stages of a rank, ascending.
   std::vector<int64_t> stages_of(GroupRank rank) const;
 
-  /// Whether it holds nothing but F, B, I, W, overlaps and idle slots: not lowered yet.
+  /// Whether it holds only F, B, I, W, overlaps and idle slots: not lowered yet.
   bool is_compute_only() const { return compute_only_; }
-  /// Whether it holds sends or receives; where it does not, messages between ranks are implied.
+  /// Whether it holds sends or receives; otherwise messages between ranks are implied.
   bool communicates() const { return communicates_; }
 
   /// The rows without idle slots, for comparison and for execution.
   Schedule without_idle() const;
 
-  /// One line a rank, actions separated by blanks, "." for an idle slot.
+  /// One line per rank, actions separated by blanks, "." for an idle slot.
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Schedule& schedule) {
     return out << schedule.to_string();
@@ -93,7 +92,7 @@ class Schedule {
   bool communicates_ = false;
 };
 
-/// The smallest shape that holds all tasks of the rows, one rank a row.
+/// The smallest shape that holds all tasks of the rows, with one rank per row.
 ScheduleShape shape_of(std::span<const ScheduleRow> rows);
 
 }  // namespace tessera

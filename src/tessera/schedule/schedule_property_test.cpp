@@ -1,5 +1,5 @@
-// Properties of schedules on random shapes and random valid tables; the simulator against a clock
-// that ticks.
+// Properties of schedules for random shapes and random valid tables, and the simulator compared
+// with a time-stepped one.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using testkit::any_below;
 using enum ActionType;
 
-// On any few ranks.
+// On a few ranks.
 Schedule any_table(size_t least_ranks = 1) {
   return testkit::RandomPlay(least_ranks + any_below(4)).play();
 }
@@ -40,8 +40,8 @@ ScheduleConfig any_config() {
   return config;
 }
 
-/// The same pipeline by a clock that ticks: at each time every rank that is free starts its next
-/// action if all it needs is there. Costs are whole numbers.
+/// Simulates the same pipeline in time steps: in each step, every free rank starts its next action
+/// if all its inputs are ready. Costs are whole numbers.
 class Clock {
  public:
   Clock(const Schedule& schedule, const Costs& costs) : schedule_(schedule), costs_(costs) {}
@@ -75,7 +75,7 @@ class Clock {
     }
     for (const Task& task : action.tasks())
       ends_[{side(task.type), task.stage, task.microbatch}] = now_ + length;
-    // An action that takes no time happens when the one before it ends.
+    // An action without duration happens when the previous one ends.
     spans.push_back({now_, now_ + length});
     return true;
   }
@@ -175,12 +175,12 @@ std::vector<ScheduleRow> rows_of(const Schedule& schedule) {
   return {schedule.rows().begin(), schedule.rows().end()};
 }
 
-// Anything but an idle slot, UNSHARD or RESHARD, which may be left out of a table.
+// Anything but an idle slot, UNSHARD or RESHARD, which a table may omit.
 bool matters(const Action& action) {
   return !action.is_idle() && action.type() != kUnshard && action.type() != kReshard;
 }
 
-// Some action that cannot be left out.
+// An action that cannot be omitted.
 std::pair<size_t, size_t> any_place(const std::vector<ScheduleRow>& rows) {
   std::vector<std::pair<size_t, size_t>> places;
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -200,7 +200,7 @@ bool is_refused(const Schedule& original, std::vector<ScheduleRow> rows) {
   return false;
 }
 
-// A single REDUCE_GRAD of a table with one stage may be left out: then no stage has one.
+// The only REDUCE_GRAD of a table with one stage may be omitted: then no stage has one.
 RC_GTEST_PROP(ScheduleProperty, ATableWithoutOneActionIsRefused, ()) {
   const Schedule compute = any_table();
   const bool lowered = *rc::gen::arbitrary<bool>() && compute.num_stages() > 1;

@@ -28,8 +28,8 @@ TEST(Schedule, IsPrintedOneLineARank) {
 
 TEST(Schedule, RefusesTablesThatAreNone) {
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0B0 1F0", "1F0 1B0"}); }),
-            "row 1, column 0: 1F0 computes stage 1, which rank 0 computes too; a stage lies on one "
-            "rank");
+            "row 1, column 0: 1F0 computes stage 1, which rank 0 computes, too; a stage must lie "
+            "on one rank");
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0B0 1SEND_B0", "1F0 1B0"}); }),
             "row 0, column 2: 1SEND_B0 concerns stage 1, which rank 1 computes; move it to that "
             "row");
@@ -44,8 +44,8 @@ TEST(Schedule, RefusesTablesThatAreNone) {
             "row 1, column 1: 2000000000B0: the table has 4 slots, too few for a forward and a "
             "backward of 2000000001 stages × 1 microbatches");
   EXPECT_EQ(message_of<ConfigError>([] { table({"0F0 0F2147483647"}); }),
-            "row 0, column 1: 0F2147483647: microbatches is 2147483648; it starts at 1 and is at "
-            "most 2147483647");
+            "row 0, column 1: 0F2147483647: microbatches is 2147483648, but must be from 1 to "
+            "2147483647");
 }
 
 TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
@@ -54,7 +54,7 @@ TEST(Schedule, RefusesTablesThatDoNotFitTheirShape) {
   };
   EXPECT_NO_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 1}));
   EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 3, .num_stages = 2, .microbatches = 1}); }),
-            "the table has 2 rows for 3 ranks; every rank has one row");
+            "the table has 2 rows for 3 ranks; every rank needs one row");
   EXPECT_EQ(message_of<ConfigError>([&] { make({.pp = 2, .num_stages = 1, .microbatches = 1}); }),
             "row 1, column 0: 1F0 is of stage 1, but there are 1, counted from 0");
   EXPECT_THROW(make({.pp = 2, .num_stages = 2, .microbatches = 0}), ConfigError);

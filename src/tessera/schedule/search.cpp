@@ -17,14 +17,14 @@ using schedule::detail::DispatchRules;
 using schedule::detail::OrderTimer;
 using schedule::detail::Score;
 using schedule::detail::SearchProblem;
+using schedule::detail::TargetTimes;
 using schedule::detail::TaskOrder;
-using schedule::detail::WishedTimes;
 
-// Together less than a second for 16 ranks × 64 microbatches; placing a task takes some ten times
+// Together less than a second for 16 ranks × 64 microbatches; placing a task takes about ten times
 // as long as timing it.
 constexpr int64_t kMostPlaced = 3'000'000;
 constexpr int64_t kMostTimed = 30'000'000;
-constexpr int64_t kAttemptsPerTask = 20;  // Small tables are at their best long before.
+constexpr int64_t kAttemptsPerTask = 20;  // Small tables reach their best long before.
 
 constexpr std::array kFamilies{ScheduleKind::kGPipe,
                                ScheduleKind::k1F1B,
@@ -61,13 +61,13 @@ struct Family {
   Simulated table;
 };
 
-// The first one where they are equally good.
+// The first one if they are equally good.
 std::optional<Family> better_of(std::optional<Family> a, std::optional<Family> b) {
   if (!a || !b) return a ? a : b;
   return is_better(b->table.simulation, a->table.simulation) ? b : a;
 }
 
-// What was found in one placement, or in the better of two.
+// The result of one placement, or of the better of two.
 struct Found {
   Simulated table;
   StagePlacement placement;
@@ -98,7 +98,7 @@ class PlacementSearch {
         timer_(problem_),
         share_(share) {
     TSR_CHECK(std::isfinite(problem_.time_of_all()),
-              "the times of all tasks add up to more than a number can hold; choose a longer unit");
+              "the sum of all task times overflows; choose a larger unit of time");
   }
 
   Found run() {
@@ -152,34 +152,34 @@ class PlacementSearch {
     const auto tasks = static_cast<int64_t>(problem_.tasks.size());
     const auto runs =
         static_cast<size_t>(std::clamp<int64_t>(kMostPlaced / share_ / tasks, 4, 480));
-    for (const WishedTimes& wishes : simple_wishes()) {
-      for (const double overrun : kOverruns) dispatch(wishes, {.overrun = overrun});
+    for (const TargetTimes& targets : simple_targets()) {
+      for (const double overrun : kOverruns) dispatch(targets, {.overrun = overrun});
     }
-    for (const WishedTimes& wishes : follow_patterns(problem_, runs / 4)) {
+    for (const TargetTimes& targets : follow_patterns(problem_, runs / 4)) {
       for (const double overrun : kOverruns) {
-        dispatch(wishes, {.in_order = false, .overrun = overrun});
-        dispatch(wishes, {.in_order = true, .overrun = overrun});
+        dispatch(targets, {.in_order = false, .overrun = overrun});
+        dispatch(targets, {.in_order = true, .overrun = overrun});
       }
     }
   }
 
-  // Backward first, by microbatch, and forward first as long as there is memory.
-  std::vector<WishedTimes> simple_wishes() const {
+  // Backward first, by microbatch, and forward first while memory allows.
+  std::vector<TargetTimes> simple_targets() const {
     const auto never = static_cast<double>(problem_.microbatches + 1);
     const std::vector<double> zeros(problem_.num_stages());
-    std::vector<WishedTimes> wishes;
+    std::vector<TargetTimes> targets;
     for (const double backward : {-never, -0.5, never}) {
-      wishes.push_back(
+      targets.push_back(
           {.forward = zeros, .input_grad = std::vector<double>(problem_.num_stages(), backward)});
     }
-    return wishes;
+    return targets;
   }
 
-  void dispatch(const WishedTimes& wishes, DispatchRules rules) {
-    if (auto order = dispatcher_.run(wishes, rules)) keep(std::move(*order));
+  void dispatch(const TargetTimes& targets, DispatchRules rules) {
+    if (auto order = dispatcher_.run(targets, rules)) keep(std::move(*order));
   }
 
-  // Keeps the best few, the best one first.
+  // Keeps the best few, best first.
   void keep(TaskOrder order) {
     constexpr size_t kKept = 4;
     Scored scored{std::move(order), {}};
@@ -198,7 +198,7 @@ class PlacementSearch {
     for (Scored& scored : orders_) scored.score = improver.climb(scored.order, attempts / share);
     const auto best = std::ranges::min_element(
         orders_, [](const Scored& a, const Scored& b) { return a.score.is_better_than(b.score); });
-    improver.shake(best->order);
+    improver.perturb_and_climb(best->order);
     std::iter_swap(orders_.begin(), best);
   }
 
@@ -211,7 +211,7 @@ class PlacementSearch {
   std::vector<Scored> orders_;
 };
 
-// The smallest table with these stages, on which the costs are judged.
+// Checks the costs on the smallest table with these stages.
 void check_costs(const SearchRequest& request) {
   simulate(generate({.kind = ScheduleKind::kLoopedBFS,
                      .pp = request.pp,
@@ -222,20 +222,20 @@ void check_costs(const SearchRequest& request) {
 
 void check(const SearchRequest& request) {
   TSR_CHECK(request.stages_per_rank >= 1, "stages per rank is ", request.stages_per_rank,
-            "; at least 1 is needed");
-  // The family that takes any shape refuses what is none.
+            ", but must be at least 1");
+  // LoopedBFS accepts every valid shape.
   check_config(
       {ScheduleKind::kLoopedBFS, request.pp, request.microbatches, request.stages_per_rank});
   TSR_CHECK(!request.memory_limit || *request.memory_limit >= request.stages_per_rank,
             "memory limit ", *request.memory_limit, " is too small: one microbatch leaves ",
-            request.stages_per_rank, " activations on a rank, one for each of its stages; raise ",
+            request.stages_per_rank, " activations on a rank, one per stage; raise ",
             "the limit to at least ", request.stages_per_rank);
   check_costs(request);
 }
 
 std::vector<StagePlacement> placements_of(const SearchRequest& request) {
   if (request.placement) return {*request.placement};
-  if (request.stages_per_rank == 1) return {StagePlacement::kLoop};  // A V is the same.
+  if (request.stages_per_rank == 1) return {StagePlacement::kLoop};  // A V is the same placement.
   return {StagePlacement::kLoop, StagePlacement::kV};
 }
 
@@ -295,7 +295,7 @@ SearchResult search(const SearchRequest& request) {
 SearchRequest search_request(const ScheduleConfig& config, const Costs& costs,
                              std::optional<int64_t> memory_limit) {
   const ScheduleKind kind = config.kind;
-  TSR_CHECK(!is_generated(kind), to_string(kind), " is written down, not searched; generate it");
+  TSR_CHECK(!is_generated(kind), to_string(kind), " needs no search; generate it");
   const int64_t usual = default_stages_per_rank(kind);
   const int64_t stages = config.stages_per_rank == 0 ? usual : config.stages_per_rank;
   const bool any = kind == ScheduleKind::kAuto;

@@ -17,8 +17,8 @@ Dispatcher::Dispatcher(const SearchProblem& problem)
   }
 }
 
-std::optional<TaskOrder> Dispatcher::run(const WishedTimes& wishes, DispatchRules rules) {
-  wishes_ = wishes;
+std::optional<TaskOrder> Dispatcher::run(const TargetTimes& targets, DispatchRules rules) {
+  targets_ = targets;
   rules_ = rules;
   reset();
   size_t placed = 0;
@@ -41,11 +41,11 @@ void Dispatcher::reset() {
   input_grads_done_.assign(problem_.num_stages(), 0);
   ranks_.assign(problem_.num_ranks(), {});
   order_.assign(problem_.num_ranks(), {});
-  events_.push({.time = 0, .rank = 0});  // Stage 0 lies there.
+  events_.push({.time = 0, .rank = 0});  // Rank 0 holds stage 0.
 }
 
 void Dispatcher::act(size_t rank, double now) {
-  if (ranks_[rank].free_at > now) return;  // It looks again when it is free.
+  if (ranks_[rank].free_at > now) return;  // Another event follows when it is free.
   const TaskId task = choose(rank, now);
   if (task != kNoTask) start(task, now);
 }
@@ -54,7 +54,7 @@ TaskId Dispatcher::choose(size_t rank, double now) {
   const RankState& state = ranks_[rank];
   collect_candidates(rank);
   double next_arrival = kNever;
-  double best_wish = kNever;
+  double best_target = kNever;
   TaskId best = kNoTask;
   for (const Candidate& candidate : candidates_) {
     if (candidate.arrival > now) {
@@ -62,8 +62,8 @@ TaskId Dispatcher::choose(size_t rank, double now) {
       continue;
     }
     const bool room = candidate.phase != Phase::kForward || has_room(candidate, state);
-    if (candidate.wished >= best_wish || (!room && !state.has_weight())) continue;
-    best_wish = candidate.wished;
+    if (candidate.target >= best_target || (!room && !state.has_weight())) continue;
+    best_target = candidate.target;
     best = room ? task_of(candidate) : state.weights[state.weights_done];
   }
   return best == kNoTask ? fill(state, now, next_arrival) : best;
@@ -75,7 +75,7 @@ void Dispatcher::collect_candidates(size_t rank) {
     const size_t microbatch = next(phase, stage);
     candidates_.push_back({.phase = phase,
                            .stage = stage,
-                           .wished = wishes_.of(phase, stage, microbatch),
+                           .target = targets_.of(phase, stage, microbatch),
                            .arrival = arrivals_[problem_.task(phase, stage, microbatch)]});
   };
   for (const size_t stage : problem_.stages_of[rank]) {
@@ -83,13 +83,13 @@ void Dispatcher::collect_candidates(size_t rank) {
     if (forwards_done_[stage] < problem_.microbatches) add(Phase::kForward, stage);
   }
   if (!rules_.in_order || candidates_.empty()) return;
-  candidates_[0] = *std::ranges::min_element(candidates_, {}, &Candidate::wished);
+  candidates_[0] = *std::ranges::min_element(candidates_, {}, &Candidate::target);
   candidates_.resize(1);
 }
 
-// Who takes what is there leaves room for the rank's later stages. So there is no deadlock: of all
-// forwards that wait for room take that of the latest stage. Microbatches that got past it have
-// run to their end and are freed, and the earlier stages left it a place.
+// Unless tasks are taken in order, a rank leaves room for its later stages. This excludes deadlock:
+// consider the latest stage whose forward waits for room. Microbatches beyond it have completed and
+// are freed, and the earlier stages left it a place.
 bool Dispatcher::has_room(const Candidate& forward, const RankState& state) const {
   const size_t kept_free = rules_.in_order ? 0 : stages_after_[forward.stage];
   return state.live + kept_free < problem_.limit;

@@ -1,4 +1,4 @@
-// The search against all orders there are, where they are few.
+// Compares the search with all possible orders of small problems.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,9 +19,8 @@ using schedule::detail::SearchProblem;
 using schedule::detail::TaskId;
 using schedule::detail::TaskOrder;
 
-/// All orders of one rank's tasks in which every F comes before its I, that before its W, and no
-/// more activations are held than the limit allows. On rank 0 the first stage's microbatches count
-/// up: they are only names.
+/// All orders of one rank's tasks in which every F precedes its I, every I its W, and the limit on
+/// activations holds. On rank 0 the first stage's microbatches are in order: they are only names.
 class RowOrders {
  public:
   RowOrders(const SearchProblem& problem, size_t rank) : problem_(problem), rank_(rank) {
@@ -37,7 +36,7 @@ class RowOrders {
   struct Chain {
     size_t stage;
     size_t microbatch;
-    int done;  // 3 when its W is.
+    int done;  // 3 if its W is done.
   };
 
   void extend(size_t live) {
@@ -107,7 +106,7 @@ constexpr StagePlacement kV = StagePlacement::kV;
 
 class Exact : public testing::TestWithParam<Case> {};
 
-// The best order there is, and what the search finds.
+// The best order, and the result of the search.
 struct Compared {
   Score best;
   SearchResult found;
@@ -155,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Small, Exact,
                                          Case{4, 1, 2, kLoop}, Case{2, 2, 1, kLoop},
                                          Case{2, 2, 1, kV}, Case{1, 2, 2, kV}));
 
-// Stages that differ: the dispatcher alone misses some of these.
+// Different stages: the dispatcher alone misses some of the best orders.
 TEST(ExactWithUnevenStages, HasTheShortestSpan) {
   std::mt19937 random(2);
   const auto any = [&](uint32_t first, uint32_t count, int64_t stages) {

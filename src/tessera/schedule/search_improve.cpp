@@ -14,7 +14,7 @@ void shift(std::vector<TaskId>& row, size_t from, size_t to) {
   }
 }
 
-/// The moves that might let a rank of the order that was timed last end earlier.
+/// The moves that might let a rank of the last timed order end earlier.
 class MoveFinder {
  public:
   MoveFinder(const TaskOrder& order, const SearchProblem& problem, const OrderTimer& timer)
@@ -24,8 +24,8 @@ class MoveFinder {
     }
   }
 
-  // Back from the rank's last task, from each task to the one that it had to wait for. Tasks that
-  // follow each other on one rank without a gap are a block: the order inside is what can change.
+  // Walks back from the rank's last task, from each task to the one that it waited for. Consecutive
+  // tasks of one rank without a gap form a block, inside which the order can change.
   void find(size_t rank) {
     TaskId task = order_[rank].back();
     while (task != kNoTask) {
@@ -54,7 +54,7 @@ class MoveFinder {
     for (size_t place = first + 1; place <= last; ++place) moves_.push_back({rank, first, place});
   }
 
-  // Nobody waits for a W: behind the block, in the next gap, at the end.
+  // No task waits for a W: moves it behind the block, into the next gap, or to the end.
   void add_postponements(size_t rank, size_t place, size_t block_end) {
     const std::vector<TaskId>& row = order_[rank];
     moves_.push_back({rank, place, block_end});
@@ -71,8 +71,9 @@ class MoveFinder {
   std::vector<Move> moves_;
 };
 
-// Whether the task would pass one of the same stage that must or may as well stay on its side.
-bool passes_kin(const std::vector<TaskId>& row, const Move& move, const SearchProblem& problem) {
+// Whether the task would pass one of the same stage that must, or may as well, stay on its side.
+bool passes_same_stage(const std::vector<TaskId>& row, const Move& move,
+                       const SearchProblem& problem) {
   const TaskFacts& moved = problem.tasks[row[move.from]];
   for (size_t place = std::min(move.from, move.to); place <= std::max(move.from, move.to);
        ++place) {
@@ -102,9 +103,9 @@ std::vector<Move> Improver::moves_of(const TaskOrder& order, const Score& score)
   return finder.take();
 }
 
-// Performs the move where it keeps the rules that the timer does not see.
+// Makes the move if it keeps the rules that the timer does not check.
 bool Improver::try_move(std::vector<TaskId>& row, const Move& move) const {
-  if (passes_kin(row, move, problem_)) return false;
+  if (passes_same_stage(row, move, problem_)) return false;
   shift(row, move.from, move.to);
   if (fits_limit(row, problem_)) return true;
   shift(row, move.to, move.from);
@@ -134,13 +135,13 @@ Score Improver::climb(TaskOrder& order, int64_t most) {
   return best;
 }
 
-Score Improver::shake(TaskOrder& order) {
+Score Improver::perturb_and_climb(TaskOrder& order) {
   constexpr int64_t kClimb = 60;
   Score best = timer_.run(order);
   while (attempts_ > 0 && !is_best_of_all(best)) {
     TaskOrder trial = order;
     const Score before = timer_.run(trial);
-    if (!disturb(trial, before)) return best;
+    if (!perturb(trial, before)) return best;
     const Score score = climb(trial, kClimb);
     if (best.is_better_than(score)) continue;
     best = score;
@@ -149,8 +150,8 @@ Score Improver::shake(TaskOrder& order) {
   return best;
 }
 
-// Whether there was anything to move.
-bool Improver::disturb(TaskOrder& order, const Score& score) {
+// Returns whether there was anything to move.
+bool Improver::perturb(TaskOrder& order, const Score& score) {
   constexpr int kMoves = 3;
   const std::vector<Move> moves = moves_of(order, score);
   if (moves.empty()) return false;
@@ -170,7 +171,7 @@ bool Improver::is_best_of_all(const Score& score) const {
          !is_shorter(bound_.makespan, score.makespan);
 }
 
-// The same numbers in every search.
+// The same sequence in every search.
 size_t Improver::random_below(size_t end) {
   random_ = random_ * 6364136223846793005U + 1442695040888963407U;
   return static_cast<size_t>(random_ >> 33U) % end;

@@ -38,16 +38,16 @@ TEST(Improver, ShakesOutOfWhatClimbingCannotLeave) {
   OrderTimer timer(problem);
   TaskOrder best;
   Score reached;
-  for (const WishedTimes& wishes : follow_patterns(problem, 120)) {
-    auto order = Dispatcher(problem).run(wishes, {.in_order = true});
+  for (const TargetTimes& targets : follow_patterns(problem, 120)) {
+    auto order = Dispatcher(problem).run(targets, {.in_order = true});
     if (!order || !timer.run(*order).is_better_than(reached)) continue;
     reached = timer.run(*order);
     best = *std::move(order);
   }
   const Score climbed = Improver(problem, timer, kEnough).climb(best, kEnough);
-  const Score shaken = Improver(problem, timer, 8'000).shake(best);
-  EXPECT_LT(shaken.longest_span, climbed.longest_span);
-  EXPECT_DOUBLE_EQ(timer.run(best).longest_span, shaken.longest_span);
+  const Score perturbed = Improver(problem, timer, 8'000).perturb_and_climb(best);
+  EXPECT_LT(perturbed.longest_span, climbed.longest_span);
+  EXPECT_DOUBLE_EQ(timer.run(best).longest_span, perturbed.longest_span);
   EXPECT_LE(peak(problem, best), 10);
 }
 

@@ -1,6 +1,6 @@
-// Times are in ticks, which stand for one F, I or W each; a microbatch takes a rank three for each
-// of its stages. So a microbatch may follow the one before after that many ticks, and where no two
-// F or I of a rank fall on the same tick of that interval, the pattern goes on without a conflict.
+// Times are in ticks, one per F, I or W; a microbatch takes three ticks per stage of a rank. So a
+// microbatch may follow the previous one after that many ticks, and if no two F or I of a rank fall
+// on the same tick of that interval, the pattern repeats without conflict.
 #include "tessera/schedule/internal/search_patterns.h"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ namespace {
 
 constexpr int kTicksPerStage = 3;
 
-/// How one microbatch passes the stages: ticks from a stage to the next. A leg is one way through
-/// all ranks.
+/// How one microbatch passes the stages: ticks from each stage to the next. A leg is one pass
+/// through all ranks.
 struct Pace {
   int forward_even = 1;  // Forwards on legs 0, 2, …
   int forward_odd = 1;
   int backward_odd = 1;
   int backward_even = 1;
-  int forward_turn = 1;  // From a leg to the next.
+  int forward_turn = 1;  // From one leg to the next.
   int last_turn = 1;     // From the last forward to the first backward.
   int backward_turn = 1;
 };
 
-/// When microbatch 0 is where.
+/// When microbatch 0 reaches each stage.
 class Passage {
  public:
   Passage(const Pace& pace, const SearchProblem& problem)
@@ -51,12 +51,12 @@ class Passage {
   static int num_even(int legs) { return (legs + 1) / 2; }
   static int num_odd(int legs) { return legs / 2; }
 
-  // When the leg begins.
+  // The tick at which the leg starts.
   int forward_start(int leg) const {
     const int steps = num_even(leg) * pace_.forward_even + num_odd(leg) * pace_.forward_odd;
     return leg * pace_.forward_turn + (ranks_ - 1) * steps;
   }
-  // What the backwards of so many legs take.
+  // The ticks that the backwards of `legs` legs take.
   int backward_legs(int legs) const {
     const int steps = num_even(legs) * pace_.backward_even + num_odd(legs) * pace_.backward_odd;
     return legs * pace_.backward_turn + (ranks_ - 1) * steps;
@@ -81,7 +81,7 @@ bool is_free_of_conflicts(const Passage& passage, const SearchProblem& problem) 
   return true;
 }
 
-// The activations that the rank with most of them holds in the long run.
+// The peak activations of a rank in the steady state.
 double held_by(const Passage& passage, const SearchProblem& problem) {
   int most = 0;
   for (const std::vector<size_t>& stages : problem.stages_of) {
@@ -94,7 +94,7 @@ double held_by(const Passage& passage, const SearchProblem& problem) {
 
 struct Ranked {
   Passage passage;
-  double distance;  // From holding just what the limit allows.
+  double distance;  // From the memory limit.
 };
 
 Ranked ranked_by_limit(const Passage& passage, const SearchProblem& problem) {
@@ -120,7 +120,7 @@ void for_each_pace(const Visit& visit) {
   }
 }
 
-// With one stage a rank only the sum of both steps counts: it says how many forwards a rank is
+// With one stage per rank only the sum of both steps matters: it sets how many forwards a rank is
 // ahead of its backwards.
 std::vector<Ranked> single_stage_passages(const SearchProblem& problem) {
   std::vector<Ranked> passages;
@@ -143,28 +143,28 @@ std::vector<Ranked> multi_stage_passages(const SearchProblem& problem) {
   return passages;
 }
 
-WishedTimes wishes_of(const Passage& passage, const SearchProblem& problem) {
-  WishedTimes wishes{.interval = static_cast<double>(passage.interval())};
+TargetTimes targets_of(const Passage& passage, const SearchProblem& problem) {
+  TargetTimes targets{.interval = static_cast<double>(passage.interval())};
   for (size_t stage = 0; stage < problem.num_stages(); ++stage) {
-    wishes.forward.push_back(passage.forward(stage));
-    wishes.input_grad.push_back(passage.backward(stage));
+    targets.forward.push_back(passage.forward(stage));
+    targets.input_grad.push_back(passage.backward(stage));
   }
-  return wishes;
+  return targets;
 }
 
 }  // namespace
 
-std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t most) {
-  constexpr size_t kMostTicks = 64;  // Of an interval, one bit each.
+std::vector<TargetTimes> follow_patterns(const SearchProblem& problem, size_t most) {
+  constexpr size_t kMostTicks = 64;  // Per interval, one bit each.
   if (kTicksPerStage * problem.stages_per_rank() > kMostTicks) return {};
   const bool single = problem.stages_per_rank() == 1;
   auto passages = single ? single_stage_passages(problem) : multi_stage_passages(problem);
   std::ranges::stable_sort(passages, {}, &Ranked::distance);
-  std::vector<WishedTimes> wishes;
+  std::vector<TargetTimes> targets;
   for (size_t i = 0; i < std::min(most, passages.size()); ++i) {
-    wishes.push_back(wishes_of(passages[i].passage, problem));
+    targets.push_back(targets_of(passages[i].passage, problem));
   }
-  return wishes;
+  return targets;
 }
 
 }  // namespace tessera::schedule::detail

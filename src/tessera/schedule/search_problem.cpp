@@ -19,23 +19,23 @@ ActionType type_of(Phase phase) {
   return phase == Phase::kInputGrad ? ActionType::kInputGrad : ActionType::kWeightGrad;
 }
 
-// Times of microbatch 0, which stand for all.
+// Uses the times of microbatch 0 for all.
 class RankBounds {
  public:
   explicit RankBounds(const SearchProblem& problem) : problem_(problem) {}
 
-  // A rank cannot compute all the time: at first it waits for the first gradient, with no more
-  // forwards than it may hold; at last for the last one, with no more backwards than that.
+  // A rank cannot always compute: at first it waits for the first gradient, with no more forwards
+  // than the limit; at the end for the last gradient, with no more backwards than that.
   double span(size_t rank) const {
     const std::vector<size_t>& stages = problem_.stages_of[rank];
-    if (problem_.overlap < 1) return problem_.overlap * busy(stages);  // All may be overlapped.
+    if (problem_.overlap < 1) return problem_.overlap * busy(stages);  // All tasks may overlap.
     const double forward = longest(stages, [&](size_t s) { return time(Phase::kForward, s); });
     const double backward = longest(stages, [&](size_t s) { return backward_time(s); });
     const auto held = static_cast<double>(std::min(problem_.limit, num_forwards(rank)));
     const double first = path_to_first_gradient(stages) - held * forward;
     const double last = round_trip(stages.back()) - (held - 1) * backward;
     const double both = std::max(first, 0.0) + std::max(last, 0.0);
-    // The two waits are apart only if a forward is left when the first is over.
+    // The two waits are separate only if a forward is left after the first.
     const bool apart = num_forwards(rank) > problem_.limit;
     return busy(stages) + (apart ? both : std::max({first, last, 0.0}));
   }

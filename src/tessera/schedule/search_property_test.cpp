@@ -1,4 +1,4 @@
-// What holds for every search, on random pipelines, costs and limits.
+// Properties of every search, for random pipelines, costs and limits.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -44,7 +44,7 @@ int64_t peak(const Simulation& simulation) {
   return most;
 }
 
-// The family's times where it exists in this shape and fits.
+// The family's times if it exists in this shape and fits.
 std::optional<Simulation> family(const SearchRequest& request, const std::string& name) {
   const ScheduleKind kind = parse_schedule_kind(name);
   const bool elsewhere = request.placement && *request.placement != placement_of(kind);

@@ -59,8 +59,8 @@ TEST(SearchedKind, ZeroBubbleH1ReachesItsBubble) {
   }
 }
 
-// With W longer than F the formula promises less than the limit of pp allows: the first rank is out
-// of forwards before its first gradient is there.
+// With W longer than F, the formula promises less than the limit of pp allows: the first rank runs
+// out of forwards before its first gradient arrives.
 TEST(SearchedKind, ZeroBubbleH1WithLongWeightGradientsReachesTheBound) {
   const SearchResult result = find(kZBH1, 8, 32, costs(1, 1, 2));
   expect_sound(result, 8);
@@ -112,7 +112,7 @@ TEST(Search, TakesTheBetterPlacement) {
                                     .stages_per_rank = 2,
                                     .placement = StagePlacement::kLoop,
                                     .memory_limit = 8});
-  EXPECT_EQ(any.placement, StagePlacement::kV);  // ZBV has no gaps in this memory.
+  EXPECT_EQ(any.placement, StagePlacement::kV);  // ZBV has no gaps within this memory.
   EXPECT_EQ(any.family, kZBVZeroBubble);
   EXPECT_LT(longest_span(any.simulation), longest_span(loop.simulation));
 }
@@ -173,7 +173,7 @@ TEST(Search, RefusesWhatIsNoPipeline) {
 TEST(Search, RefusesCostsThatAreNoTimes) {
   expect_refusal([] { find(kZBH1, 4, 8, costs(-1, 1, 1)); }, {"forward of -1"});
   expect_refusal([] { find(kVMin, 4, 8, costs(1, 1, 1, NAN)); }, {"message of"});
-  expect_refusal([] { find(kZBH1, 4, 8, costs(1e307, 1e307, 1e307)); }, {"a longer unit"});
+  expect_refusal([] { find(kZBH1, 4, 8, costs(1e307, 1e307, 1e307)); }, {"a larger unit"});
   const Costs three{.forward = {1, 2, 3}};
   expect_refusal([&] { find(kZBH1, 4, 8, three); }, {"3 values for 4 stages"});
 }

@@ -40,8 +40,8 @@ void OrderTimer::advance(const std::vector<TaskId>& row, size_t rank) {
         return;
       }
       const TaskFacts& producer = problem_.tasks[facts.producer];
-      const bool handed_on = producer.consumer == task;  // W and the last I get it at once.
-      const double arrival = ends_[facts.producer] + (handed_on ? producer.latency : 0);
+      const bool sent = producer.consumer == task;  // W and the last I have no latency.
+      const double arrival = ends_[facts.producer] + (sent ? producer.latency : 0);
       if (arrival > start) {
         start = arrival;
         cause = facts.producer;

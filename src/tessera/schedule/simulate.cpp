@@ -15,15 +15,15 @@ namespace {
 
 using schedule::detail::kNoStage;
 
-// One cost for each stage.
+// One cost per stage.
 std::vector<double> per_stage(const std::vector<double>& values, int64_t num_stages,
                               std::string_view what) {
   const bool fits = values.size() == 1 || static_cast<int64_t>(values.size()) == num_stages;
   TSR_CHECK(fits, what, " has ", values.size(), " values for ", num_stages,
-            " stages; give one for all or one for each");
+            " stages; give one for all or one per stage");
   for (const double value : values) {
     TSR_CHECK(std::isfinite(value) && value >= 0, what, " of ", value,
-              " is no time; times are at least 0");
+              " is not a time; it must be finite and at least 0");
   }
   return values.size() == 1 ? std::vector(static_cast<size_t>(num_stages), values[0]) : values;
 }
@@ -42,7 +42,7 @@ class Simulator {
         work_(schedule.rows().size()),
         now_(schedule.rows().size(), 0) {
     TSR_CHECK(std::isfinite(overlap_) && overlap_ >= 0, "overlap of ", overlap_,
-              " is no share of a time; it is at least 0");
+              " is not a fraction; it must be finite and at least 0");
     spans_.reserve(schedule.rows().size());
     for (const ScheduleRow& row : schedule.rows()) spans_.emplace_back().reserve(row.size());
   }
@@ -51,7 +51,7 @@ class Simulator {
     while (const auto rank = work_.next()) advance(*rank);
     for (size_t rank = 0; rank < spans_.size(); ++rank) {
       if (spans_[rank].size() == schedule_.rows()[rank].size()) continue;
-      verify(schedule_);  // Says who waits for whom.
+      verify(schedule_);  // Throws with the cycle.
       TSR_ASSERT(false, "rank ", rank, " of a verified table waits forever");
     }
     return simulation_of(schedule_, std::move(spans_));
@@ -70,7 +70,7 @@ class Simulator {
       const double end = start + length_of(action);
       now_[rank] = end;
       spans.push_back({start, end});
-      for (const Task& task : action.tasks()) hand_on(task, end);
+      for (const Task& task : action.tasks()) publish_result(task, end);
     }
   }
 
@@ -113,8 +113,8 @@ class Simulator {
     return action.computes() ? length_of(tasks[0]) : 0;
   }
 
-  // Results for the same rank are there at once; others when a message has brought them.
-  void hand_on(const Task& task, double end) {
+  // Results are available at once on the same rank, and after the message time on others.
+  void publish_result(const Task& task, double end) {
     if (is_send(task.type))
       return deliver(schedule::detail::counterpart(task), end + message_[stage(task)]);
     const int32_t consumer = schedule::detail::consumer_stage(schedule_, task);
@@ -138,8 +138,8 @@ class Simulator {
   std::vector<double> weight_grad_;
   std::vector<double> message_;
   double overlap_;
-  schedule::detail::StageGrid<double> inputs_;  // When what the stage's forward needs is there.
-  schedule::detail::StageGrid<double> grads_;   // The same for its backward.
+  schedule::detail::StageGrid<double> inputs_;  // When the input of the stage's forward is ready.
+  schedule::detail::StageGrid<double> grads_;   // When the gradient for its backward is ready.
   schedule::detail::WorkList work_;
   std::vector<double> now_;  // By rank.
   std::vector<std::vector<TimeSpan>> spans_;
@@ -181,7 +181,7 @@ RankTimes times_of(const ScheduleRow& row, const std::vector<TimeSpan>& spans, d
 double message_time(double latency, double bytes, double bandwidth) {
   TSR_CHECK(latency >= 0 && bytes >= 0 && bandwidth > 0, "a message with latency ", latency, ", ",
             bytes, " bytes and bandwidth ", bandwidth,
-            " cannot be; none is negative, and the bandwidth is not 0");
+            " is invalid; none may be negative, and the bandwidth must be above 0");
   return latency + bytes / bandwidth;
 }
 

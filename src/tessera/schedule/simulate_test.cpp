@@ -27,7 +27,7 @@ Costs costs_of(const Times& t) {
   return {.forward = {t.f}, .input_grad = {t.b}, .weight_grad = {t.w}};
 }
 
-// Bubble of a family in the theory: makespan − busy, the same on every rank.
+// The theoretical bubble of a family: makespan − busy, the same on every rank.
 using Bubble = std::function<double(int64_t p, const Times&)>;
 
 double whole(int64_t p, const Times& t) {
@@ -99,7 +99,7 @@ TEST(Simulate, ZbvHasNoGap) {
   }
 }
 
-// The column «peak activations» of the theory.
+// The peak activations in theory.
 TEST(Simulate, PeaksAreThoseOfTheory) {
   const auto peak = [](ScheduleKind kind, int64_t p, int64_t m, int64_t v, size_t rank) {
     const Schedule s = generate({.kind = kind, .pp = p, .microbatches = m, .stages_per_rank = v});
@@ -139,7 +139,7 @@ TEST(Simulate, GivesStartAndEndOfEachAction) {
   EXPECT_EQ(result.ranks[1].active, (TimeSpan{11, 23}));
 }
 
-// Lowering changes nothing of when compute happens: its messages are those that were implied.
+// Lowering does not change when compute happens: its messages are the implied ones.
 TEST(Simulate, LoweredTablesTakeTheSameTime) {
   for (const ScheduleKind kind : {ScheduleKind::kInterleaved1F1B, ScheduleKind::kDualPipeV}) {
     const Schedule compute = generate({.kind = kind, .pp = 3, .microbatches = 6});
@@ -178,9 +178,9 @@ TEST(Simulate, HoldsActivationsFromForwardToBackward) {
 TEST(Simulate, RefusesCostsThatAreNone) {
   const Schedule schedule = table({"0F0 0B0", "1F0 1B0"});
   EXPECT_EQ(message_of<ConfigError>([&] { simulate(schedule, {.forward = {1, 2, 3}}); }),
-            "forward has 3 values for 2 stages; give one for all or one for each");
+            "forward has 3 values for 2 stages; give one for all or one per stage");
   EXPECT_EQ(message_of<ConfigError>([&] { simulate(schedule, {.message = {-1}}); }),
-            "message of -1 is no time; times are at least 0");
+            "message of -1 is not a time; it must be finite and at least 0");
   EXPECT_THROW(simulate(schedule, {.forward = {}}), ConfigError);
   EXPECT_THROW(simulate(schedule, {.weight_grad = {std::numeric_limits<double>::infinity()}}),
                ConfigError);

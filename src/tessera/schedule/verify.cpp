@@ -9,9 +9,8 @@ namespace tessera {
 std::string Verification::to_string() const {
   const std::string_view sends_wait =
       sends == SendMode::kRendezvous ? "a send waits for its receive" : "sends are posted";
-  return concat("complete, in order, no deadlock where ", sends_wait, " (", num_actions,
-                " actions, ", num_messages, " messages, ",
-                communicates ? "written in the table" : "implied",
+  return concat("complete, in order, no deadlock if ", sends_wait, " (", num_actions, " actions, ",
+                num_messages, " messages, ", communicates ? "written in the table" : "implied",
                 same_order ? "" : ", not in the same order on both sides", ")");
 }
 

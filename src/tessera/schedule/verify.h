@@ -8,24 +8,23 @@
 
 namespace tessera TSR_API {
 
-/// What was proved of a table.
+/// The proven properties of a table.
 struct Verification {
-  bool communicates = false;               // Its messages are in the table; implied otherwise.
-  SendMode sends = SendMode::kRendezvous;  // What a send was taken to wait for.
-  bool same_order = true;    // Any two ranks send and receive in the same order: no names needed.
-  int64_t num_actions = 0;   // Idle slots not counted.
+  bool communicates = false;               // Messages are in the table; otherwise implied.
+  SendMode sends = SendMode::kRendezvous;  // The assumed completion of sends.
+  bool same_order = true;    // Any two ranks send and receive in the same order: no tags needed.
+  int64_t num_actions = 0;   // Without idle slots.
   int64_t num_messages = 0;  // Between ranks.
 
-  /// "complete, in order, no deadlock where a send waits for its receive (…)".
+  /// "complete, in order, no deadlock if a send waits for its receive (…)".
   std::string to_string() const;
   friend bool operator==(const Verification&, const Verification&) = default;
 };
 
 /// Proves that every microbatch passes every stage exactly once in each direction, that each action
-/// stands after what it needs, that every send has its receive, and that no rank waits forever:
-/// with sends that wait for their receives, or posted ones where the table says so
-/// (Schedule::sends). ConfigError names row, column and rule of the first thing that does not hold;
-/// for a deadlock, the cycle: who waits in which action for whom.
+/// follows its dependencies, that every send has its receive, and that no rank waits forever: with
+/// sends that wait for their receives, or with posted ones (Schedule::sends). ConfigError with row,
+/// column and rule of the first violation; for a deadlock, with the cycle of waiting actions.
 Verification verify(const Schedule& schedule);
 
 }  // namespace tessera

@@ -20,10 +20,10 @@ std::string refusal(const Schedule& schedule) {
 TEST(Verify, ReportsWhatItProved) {
   const Schedule compute = generate({.kind = ScheduleKind::k1F1B, .pp = 2, .microbatches = 3});
   EXPECT_EQ(verify(compute).to_string(),
-            "complete, in order, no deadlock where a send waits for its receive (12 actions, 6 "
+            "complete, in order, no deadlock if a send waits for its receive (12 actions, 6 "
             "messages, implied)");
   EXPECT_EQ(verify(lower(compute)).to_string(),
-            "complete, in order, no deadlock where a send waits for its receive (30 actions, 6 "
+            "complete, in order, no deadlock if a send waits for its receive (30 actions, 6 "
             "messages, written in the table)");
 }
 
@@ -34,36 +34,37 @@ TEST(Verify, SaysThatDeferredReceivesNeedPostedSends) {
   const Verification report = verify(deferred);
   EXPECT_EQ(report.sends, SendMode::kPosted);
   EXPECT_FALSE(report.same_order);
-  EXPECT_NE(report.to_string().find("where sends are posted"), std::string::npos);
+  EXPECT_NE(report.to_string().find("if sends are posted"), std::string::npos);
   const Schedule waiting(deferred.name(), deferred.shape(),
                          {deferred.rows().begin(), deferred.rows().end()}, SendMode::kRendezvous);
-  EXPECT_NE(refusal(waiting).find("can never end"), std::string::npos);
+  EXPECT_NE(refusal(waiting).find("would deadlock"), std::string::npos);
 }
 
 TEST(Verify, RefusesWhatStandsBeforeItsNeeds) {
   EXPECT_EQ(refusal(table({"0B0 0F0"})), "row 0, column 0: 0B0: its forward must come first");
   EXPECT_EQ(refusal(table({"0F0 0W0 0I0"})), "row 0, column 1: 0W0: its I must come first");
   EXPECT_EQ(refusal(table({"1F0 0F0 1B0 0B0"})),
-            "row 0, column 0: 1F0: the forward of the stage before, on the same rank, must come "
+            "row 0, column 0: 1F0: the forward of the previous stage, on the same rank, must come "
             "first");
   EXPECT_EQ(refusal(table({"0F0 1F0 0B0 1B0"})),
-            "row 0, column 2: 0B0: the backward of the stage after, on the same rank, must come "
+            "row 0, column 2: 0B0: the backward of the next stage, on the same rank, must come "
             "first");
 }
 
 TEST(Verify, RefusesWhatStandsTwice) {
   EXPECT_EQ(refusal(table({"0F0 0F0 0B0"})),
-            "row 0, column 1: 0F0: it stands twice; each action has one place");
+            "row 0, column 1: 0F0: it appears twice; each action must appear once");
   EXPECT_EQ(refusal(table({"0F0 0B0 0I0 0W0"})),
-            "row 0, column 2: 0I0: a backward is either one B, or an I and a W");
+            "row 0, column 2: 0I0: a backward must be either one B, or an I and a W");
 }
 
 TEST(Verify, RefusesWhatIsMissing) {
   EXPECT_EQ(refusal(table({"0F0 0B0 0F1 0UNSHARD"})),
-            "row 0, column 3: 0UNSHARD: its stage has computed before");
-  EXPECT_EQ(refusal(table({"0F0 0I0 0F1 0B1"})),
-            "row 0: 0W0 is missing; every stage has each microbatch once as F and once as B, or as "
-            "I and W");
+            "row 0, column 3: 0UNSHARD: its stage has already computed");
+  EXPECT_EQ(
+      refusal(table({"0F0 0I0 0F1 0B1"})),
+      "row 0: 0W0 is missing; every stage needs each microbatch once as F and once as B, or as "
+      "I and W");
   EXPECT_NE(refusal(table({"0F0 0I0 0W0 0F1"})).find("row 0: 0B1 is missing"), std::string::npos);
   EXPECT_NE(refusal(table({"0F0 0I0 0W0 0F2 0B2 0F3 0B3 0F4 0B4 0I1"})).find("column 9"),
             std::string::npos);
@@ -81,8 +82,8 @@ TEST(Verify, RefusesMessagesThatDoNotPairUp) {
   EXPECT_EQ(refusal(table({"0F0 0SEND_F0 0B0 0SEND_B0"})),
             "row 0, column 1: 0SEND_F0: there is no stage at the other end");
   EXPECT_EQ(refusal(table({"0F0 0SEND_F0 1F0 1B0 0B0"})),
-            "row 0, column 1: 0SEND_F0: the stage at the other end lies on the same rank; "
-            "neighbours exchange nothing");
+            "row 0, column 1: 0SEND_F0: the stage at the other end lies on the same rank, so no "
+            "message is needed");
 }
 
 TEST(Verify, RefusesGathersAndReductionsOutOfOrder) {
@@ -91,33 +92,34 @@ TEST(Verify, RefusesGathersAndReductionsOutOfOrder) {
   EXPECT_EQ(refusal(table({"0RESHARD 0F0 0B0"})),
             "row 0, column 0: 0RESHARD: its stage is not gathered; an UNSHARD must come first");
   EXPECT_EQ(refusal(table({"0UNSHARD 0UNSHARD 0F0 0B0"})),
-            "row 0, column 1: 0UNSHARD: its stage is gathered already");
+            "row 0, column 1: 0UNSHARD: its stage is already gathered");
   EXPECT_EQ(refusal(table({"0UNSHARD 0RESHARD 0F0 0B0"})),
             "row 0, column 1: 0RESHARD: nothing was computed since its UNSHARD");
   EXPECT_EQ(refusal(table({"0UNSHARD 0F0 0B0 0RESHARD 0UNSHARD"})),
             "row 0: 0UNSHARD: nothing is computed after it");
   EXPECT_EQ(refusal(table({"0F0 0REDUCE_GRAD 0B0"})),
             "row 0, column 1: 0REDUCE_GRAD: every B or W of its stage must come first");
-  EXPECT_EQ(refusal(table({"0F0 0B0 0REDUCE_GRAD 0REDUCE_GRAD"})),
-            "row 0, column 3: 0REDUCE_GRAD: it stands twice; a stage's gradients are reduced once");
+  EXPECT_EQ(
+      refusal(table({"0F0 0B0 0REDUCE_GRAD 0REDUCE_GRAD"})),
+      "row 0, column 3: 0REDUCE_GRAD: it appears twice; a stage's gradients are reduced once");
   EXPECT_EQ(refusal(table({"0F0 1F0 1B0 0B0 0REDUCE_GRAD"})),
-            "row 0: 1REDUCE_GRAD is missing; other stages have theirs, and all or none must");
+            "row 0: 1REDUCE_GRAD is missing; either all stages or none must have one");
 }
 
 TEST(Verify, PrintsTheCycleOfATableThatCannotBeScheduled) {
-  EXPECT_EQ(refusal(table({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"})),
-            "the table can never end: rank 0 waits at 0B0 (column 1) for 1B0 of rank 1 (column 2); "
-            "rank 1 waits at 1F1 (column 1) for 0F1 of rank 0 (column 2); let one of them come to "
-            "what the one before it waits for");
+  EXPECT_EQ(
+      refusal(table({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"})),
+      "the table would deadlock: rank 0 waits at 0B0 (column 1) for 1B0 of rank 1 (column 2); "
+      "rank 1 waits at 1F1 (column 1) for 0F1 of rank 0 (column 2); reorder one of these rows");
 }
 
-// What 1F1B does without fused batches, where a send waits for its receive.
+// 1F1B without fused batches, if a send waits for its receive.
 TEST(Verify, PrintsTheCycleOfMessages) {
   const Schedule compute = generate({.kind = ScheduleKind::k1F1B, .pp = 2, .microbatches = 2});
   EXPECT_EQ(refusal(lower_in_step(compute, false)),
-            "the table can never end: rank 0 waits at 0SEND_F1 (column 3) for 1RECV_F1 of rank 1 "
+            "the table would deadlock: rank 0 waits at 0SEND_F1 (column 3) for 1RECV_F1 of rank 1 "
             "(column 4); rank 1 waits at 1SEND_B0 (column 3) for 0RECV_B0 of rank 0 (column 4); "
-            "let one of them come to what the one before it waits for");
+            "reorder one of these rows");
   EXPECT_NO_THROW(verify(lower_in_step(compute, true)));
 }
 

@@ -21,11 +21,11 @@ std::optional<Pieces> pieces_of(const Placement& placement, const at::Tensor& lo
   return std::nullopt;
 }
 
-// The piece in the room of the largest, as all that is scattered has one shape.
+// The piece, padded to the size of the largest: scatter needs equal shapes.
 at::Tensor padded_piece(const Pieces& pieces, const at::Tensor& whole, int64_t rank) {
-  const at::Tensor room = whole.new_zeros(pieces.shape_of(whole.sizes(), 0));
-  pieces.copy_out(whole, rank, room.narrow(pieces.dim(), 0, pieces.size_of(rank)));
-  return room;
+  const at::Tensor padded = whole.new_zeros(pieces.shape_of(whole.sizes(), 0));
+  pieces.copy_out(whole, rank, padded.narrow(pieces.dim(), 0, pieces.size_of(rank)));
+  return padded;
 }
 
 at::Tensor scattered(const Pieces& pieces, const at::Tensor& local, GroupRank src,
@@ -41,7 +41,7 @@ at::Tensor scattered(const Pieces& pieces, const at::Tensor& local, GroupRank sr
   return mine.narrow(pieces.dim(), 0, pieces.size_of(group.rank().value)).contiguous();
 }
 
-// One term of a partial value: together they are the value, exactly.
+// One rank's term of a partial value; their reduction is exactly the value.
 at::Tensor term(const at::Tensor& value, ReduceOp op, int64_t rank) {
   switch (op) {
     case ReduceOp::kSum:
@@ -74,7 +74,7 @@ at::Tensor placed(const at::Tensor& local, const Placement& placement, const Gro
 void check_source(const DeviceMesh& mesh, std::optional<GroupRank> src) {
   for (const int64_t size : mesh.shape()) {
     TSR_CHECK(!src || (0 <= src->value && src->value < size), "src_data_rank ", src->value,
-              " is not on every axis of ", mesh, "; the smallest has ranks 0 to ", size - 1);
+              " does not exist on every axis of ", mesh, "; choose 0 to ", size - 1);
   }
 }
 
@@ -87,7 +87,7 @@ DTensor distribute_tensor(const at::Tensor& tensor, const DeviceMesh& mesh,
   Placements normal;
   std::string given;
   const std::exception_ptr error = error_of([&] {
-    TSR_CHECK(tensor.defined(), "distribute_tensor got an undefined tensor; give one with data");
+    TSR_CHECK(tensor.defined(), "distribute_tensor got an undefined tensor; pass a defined one");
     given = concat("a tensor (", join(tensor.sizes(), ","), ") of ", tensor.dtype(), " placed as ",
                    to_string(placements), " from ",
                    options.src_data_rank ? concat("rank ", options.src_data_rank->value) : "each");

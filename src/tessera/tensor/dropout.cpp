@@ -10,11 +10,10 @@ namespace tessera {
 
 namespace {
 
-/// `init` fills a mask with which elements are kept.
+/// `init` fills a mask of the elements to keep.
 template <class Init>
 at::Tensor masked(const at::Tensor& x, double p, Init init) {
-  TSR_CHECK(p >= 0 && p <= 1, "dropout with probability ", p,
-            " does not exist; choose one from 0 to 1");
+  TSR_CHECK(p >= 0 && p <= 1, "the dropout probability must be from 0 to 1, but is ", p);
   const at::Tensor kept = at::empty(x.sizes(), x.options().dtype(at::kBool));
   init(kept, Bernoulli{1 - p});
   return x.mul(kept).mul(p < 1 ? 1 / (1 - p) : 0);

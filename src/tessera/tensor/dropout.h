@@ -15,12 +15,12 @@ namespace tessera TSR_API {
 
 class DTensor;
 
-/// `x` with each element zero with probability p, and otherwise divided by 1 - p. Which ones
-/// depends on the key (whose `call` is to differ from step to step) and on the element's global
-/// index alone. Differentiable.
+/// Zeros each element of `x` with probability p and divides the others by 1 - p. Which elements are
+/// zero only depends on the key and the element's global index; use another `call` in each step.
+/// Differentiable.
 at::Tensor dropout(const at::Tensor& x, const Box& box, std::span<const int64_t> global_shape,
                    const RandomKey& key, double p);
-/// The same for a shard in several pieces, as local_boxes gives them.
+/// The same for a shard in several pieces, as returned by local_boxes.
 at::Tensor dropout(const at::Tensor& x, std::span<const Box> pieces,
                    std::span<const int64_t> global_shape, const RandomKey& key, double p);
 

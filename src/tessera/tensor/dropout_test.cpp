@@ -28,7 +28,7 @@ TEST(Dropout, DropsAndScales) {
   EXPECT_NEAR(y.mean().item<double>(), 1, 3 * std::sqrt(0.25 / 0.75 / 2000));
 }
 
-TEST(Dropout, AShardDropsWhatTheWholeDrops) {
+TEST(Dropout, AShardDropsTheSameElements) {
   const at::Tensor x = at::rand(kShape);
   const Box box{{11, 7}, {5, 13}};
   const at::Tensor part = x.narrow(0, 5, 11).narrow(1, 13, 7);
@@ -61,7 +61,7 @@ TEST(Dropout, AllOrNothing) {
   EXPECT_TRUE(drop(x, kKey, 0).equal(x));
   EXPECT_TRUE(drop(x, kKey, 1).equal(at::zeros(kShape)));
   EXPECT_EQ(testkit::message_of<ConfigError>([&] { drop(x, kKey, 1.5); }),
-            "dropout with probability 1.5 does not exist; choose one from 0 to 1");
+            "the dropout probability must be from 0 to 1, but is 1.5");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ using namespace tensor::detail;
 
 namespace {
 
-// The shape of the whole where all ranks have equal pieces.
+// The global shape if all ranks have equal pieces.
 std::vector<int64_t> joined_shape(const at::Tensor& local, const DeviceMesh& mesh,
                                   const Placements& placements) {
   std::vector<int64_t> shape = local.sizes().vec();
@@ -33,9 +33,9 @@ void check_local_shape(const at::Tensor& local, const DeviceMesh& mesh,
                        const Placements& placements, const std::vector<int64_t>& shape) {
   const Box box = compute_local_shape_and_global_offset(shape, mesh, placements);
   TSR_CHECK(local.sizes() == at::IntArrayRef(box.shape), "the local tensor of rank ",
-            mesh.get_rank(), " has shape (", join(local.sizes(), ","), "), but of a tensor (",
-            join(shape, ","), ") placed as ", to_string(placements), " it holds (",
-            join(box.shape, ","), ")");
+            mesh.get_rank(), " has shape (", join(local.sizes(), ","), "), but must have (",
+            join(box.shape, ","), ") for a tensor (", join(shape, ","), ") placed as ",
+            to_string(placements));
 }
 
 std::string describe(const DTensor& tensor) {
@@ -57,7 +57,7 @@ DTensor DTensor::from_local(const at::Tensor& local, const DeviceMesh& mesh,
   check_member(mesh);
   std::optional<DTensor> tensor;
   const auto make = [&] {
-    TSR_CHECK(local.defined(), "from_local got an undefined tensor; give one that holds data");
+    TSR_CHECK(local.defined(), "from_local got an undefined tensor; pass a defined one");
     const int64_t num_dims =
         options.shape ? static_cast<int64_t>(options.shape->size()) : local.dim();
     Placements normal = checked_placements(placements, num_dims, mesh.ndim());
@@ -92,8 +92,8 @@ DTensor DTensor::redistribute(const Placements& placements) const {
 
 std::vector<DTensor> redistribute(std::span<const DTensor> tensors,
                                   std::span<const Placements> placements) {
-  TSR_CHECK(tensors.size() == placements.size(), placements.size(), " lists of placements for ",
-            tensors.size(), " tensors were given; give one per tensor");
+  TSR_CHECK(tensors.size() == placements.size(), "redistribute got ", placements.size(),
+            " lists of placements for ", tensors.size(), " tensors; pass one per tensor");
   std::vector<at::Tensor> locals;
   std::vector<Route> routes;
   for (size_t i = 0; i < tensors.size(); ++i) {

@@ -16,55 +16,55 @@
 namespace tessera TSR_API {
 
 struct FromLocalOptions {
-  /// The global shape. Unless it is given, every rank holds a piece of the same size.
+  /// The global shape. Default: every rank holds a piece of the same size.
   std::optional<std::vector<int64_t>> shape = std::nullopt;
-  /// Compares the ranks' arguments, by one small sum per axis. Without it nothing is sent, and a
-  /// rank whose tensor does not fit throws alone.
+  /// Compares the arguments of all ranks, with one small all-reduce per axis. Without it nothing is
+  /// sent, and only a rank whose tensor does not fit throws.
   bool check = true;
 };
 
 struct DistributeOptions {
-  /// Whose values count: the rank at this index of every axis. Nothing: every rank has the same
-  /// tensor already and keeps its part; nothing of it is sent.
+  /// The rank whose values are used, as its index on every axis. Empty: every rank already has the
+  /// same tensor and keeps its part; nothing is sent.
   std::optional<GroupRank> src_data_rank = GroupRank{0};
 };
 
-/// A tensor that lies on the ranks of a mesh: this rank's part, and what it is a part of.
+/// A tensor that is distributed over the ranks of a mesh: this rank's part and the global layout.
 ///
 ///   const DTensor weight = distribute_tensor(w, mesh, {Shard{0}});     // each rank has some rows
-///   const DTensor whole = weight.redistribute({Replicate{}});          // and now all of them
+///   const DTensor whole = weight.redistribute({Replicate{}});          // now each has all rows
 ///   const at::Tensor y = x.matmul(whole.to_local());                   // compute on plain tensors
 ///
-/// A handle, as at::Tensor is: cheap to copy, and copies share their memory. Shape, mesh and
-/// placements never change; the elements do, where init_ fills them or an operator writes to
-/// to_local(). Operators act on local tensors, not on this.
+/// A handle like at::Tensor: cheap to copy, and copies share memory. Shape, mesh and placements
+/// never change; init_ and operators on to_local() change the elements. Use operators on local
+/// tensors, not on a DTensor.
 ///
-/// Gradients flow through all of it. That of a tensor lies as the tensor does, but where the tensor
-/// is Partial it is whole on every rank (gradient_placements).
+/// All functions are differentiable. The gradient has the placements of the tensor, but is
+/// replicated along axes where the tensor is Partial (gradient_placements).
 class DTensor {
  public:
-  /// **Collective** unless the options say otherwise. The part that this rank already has.
+  /// **Collective** unless the options say otherwise. Wraps the part that this rank already has.
   static DTensor from_local(const at::Tensor& local, const DeviceMesh& mesh,
                             const Placements& placements, const FromLocalOptions& options = {});
-  // Moving copies, so that what was moved from is still the same tensor.
+  // Moving copies, so that a moved-from object is still the same tensor.
   DTensor(const DTensor&) = default;
   DTensor& operator=(const DTensor&) = default;
 
-  /// This rank's part. `grad_placements` says how the gradients of the ranks' parts are to be
-  /// understood where that is not as gradient_placements() of this tensor: Partial where each rank
-  /// goes on with a computation of its own. **Collective** in the backward pass then.
+  /// This rank's part. `grad_placements` are the placements of its gradient; the default is
+  /// gradient_placements() of this tensor. Use Partial if each rank continues with a different
+  /// computation. With `grad_placements` the backward pass is **collective**.
   at::Tensor to_local(const std::optional<Placements>& grad_placements = std::nullopt) const;
-  /// **Collective.** The whole tensor, on every rank.
+  /// **Collective.** The full tensor, on every rank.
   at::Tensor full_tensor(const std::optional<Placements>& grad_placements = std::nullopt) const;
-  /// **Collective.** The same tensor, placed otherwise; each step by the cheapest collective
-  /// (redistribute_plan). Where nothing changes, it shares this one's memory.
+  /// **Collective.** The same tensor with other placements, by the cheapest collectives
+  /// (redistribute_plan). If nothing changes, it shares this tensor's memory.
   DTensor redistribute(const Placements& placements) const;
 
   const DeviceMesh& mesh() const& { return mesh_; }
   DeviceMesh mesh() && { return mesh_; }
   const Placements& placements() const& { return placements_; }
   Placements placements() && { return placements_; }
-  /// Of the global tensor.
+  /// Shape of the global tensor.
   const std::vector<int64_t>& shape() const& { return shape_; }
   std::vector<int64_t> shape() && { return shape_; }
   at::ScalarType dtype() const { return local_.scalar_type(); }
@@ -83,23 +83,23 @@ class DTensor {
   std::vector<int64_t> shape_;
 };
 
-/// **Collective.** A tensor cut and copied to the ranks of a mesh; its values are the source
-/// rank's, its shape and dtype must be the same on all. Of a Partial value, the rank at index 0
-/// holds the value and the others what changes nothing. No gradient flows back to the given tensor.
+/// **Collective.** Distributes the source rank's tensor over the ranks of a mesh; shape and dtype
+/// must be the same on all. If it is Partial, the rank at index 0 holds the value and the others
+/// the neutral element. No gradient flows back to the given tensor.
 DTensor distribute_tensor(const at::Tensor& tensor, const DeviceMesh& mesh,
                           const Placements& placements, const DistributeOptions& options = {});
 
-/// **Collective.** Many tensors at once, on one mesh or several: what can go together goes as one
-/// operation, forwards and backwards.
+/// **Collective.** Redistributes many tensors, on one mesh or several. Collectives are coalesced
+/// if possible, in the forward and in the backward pass.
 std::vector<DTensor> redistribute(std::span<const DTensor> tensors,
                                   std::span<const Placements> placements);
 
-/// The shape of the shard that a rank of the mesh has, this process's unless given, and where it
-/// begins; an empty box for a rank outside. Missing placements mean Replicate.
+/// Shape and offset of the shard of a rank, by default this process's; an empty box for a rank
+/// outside the mesh. Missing placements mean Replicate.
 Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,
                                           const Placements& placements,
                                           std::optional<GlobalRank> rank = std::nullopt);
-/// The same of a tensor.
+/// The same for a tensor.
 Box get_local_shape_and_global_offset(const DTensor& dtensor,
                                       std::optional<GlobalRank> rank = std::nullopt);
 

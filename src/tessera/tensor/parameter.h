@@ -13,12 +13,12 @@
 
 namespace tessera TSR_API {
 
-/// A parameter that knows its whole: the name under which files know it, what this rank holds of
-/// it, and where that lies. The tensor is a handle: who trains or fills it changes the model.
+/// A parameter: its name in files, this rank's part of it, and the position of that part in the
+/// full parameter. The tensor is a handle: changing it changes the model.
 ///
-/// Initial values, loading, saving, clipping, and over whom gradients are summed follow from it.
+/// Initialization, loading, saving, clipping and the groups for gradient sums follow from it.
 struct Parameter {
-  /// All of it is here, until a strategy says otherwise.
+  /// The full parameter; a strategy may shard it later.
   Parameter(std::string name, at::Tensor tensor, std::optional<size_t> tensor_dim = std::nullopt)
       : name(std::move(name)),
         tensor(std::move(tensor)),
@@ -27,14 +27,14 @@ struct Parameter {
 
   std::string name;
   at::Tensor tensor;                 // This rank's part.
-  std::optional<size_t> tensor_dim;  // The dimension that tensor parallelism may cut.
+  std::optional<size_t> tensor_dim;  // The dimension that tensor parallelism may shard.
   ParameterPlace place;
 };
 
 using Parameters = std::vector<Parameter>;
 
-/// Where the values of a parameter come from: from the parameter itself, or from another rank that
-/// holds them.
+/// Returns the values of a parameter: from the parameter itself, or from another rank that holds
+/// them.
 using ParameterSource = std::function<at::Tensor(const Parameter&)>;
 inline at::Tensor own_values(const Parameter& parameter) {
   return parameter.tensor;

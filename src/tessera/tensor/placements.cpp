@@ -16,13 +16,13 @@ int64_t* dim_of(Placement& placement) {
 void normalize(Placement& placement, int64_t num_dims) {
   if (const auto* strided = std::get_if<StridedShard>(&placement)) {
     TSR_CHECK(strided->split_factor > 0, "placement ", to_string(placement), " has split factor ",
-              strided->split_factor, "; split factors start at 1");
+              strided->split_factor, "; split factors must be ≥ 1");
   }
   int64_t* const dim = dim_of(placement);
   if (dim == nullptr) return;
   TSR_CHECK(-num_dims <= *dim && *dim < num_dims, "placement ", to_string(placement),
             " names dimension ", *dim, " of a tensor of ", num_dims, " dimensions; choose ",
-            num_dims == 0 ? "R, a scalar cannot be sharded"
+            num_dims == 0 ? "R, because a scalar cannot be sharded"
                           : concat("one from ", -num_dims, " to ", num_dims - 1));
   if (*dim < 0) *dim += num_dims;
 }
@@ -54,8 +54,8 @@ std::string to_string(std::span<const Placement> placements) {
 Placements checked_placements(std::span<const Placement> placements, int64_t num_dims,
                               int64_t num_axes) {
   TSR_CHECK(static_cast<int64_t>(placements.size()) == num_axes, "placements (",
-            to_string(placements), ") are ", placements.size(), " for a mesh of ", num_axes,
-            " axes; give one per axis");
+            to_string(placements), "): got ", placements.size(), " for a mesh of ", num_axes,
+            " axes; pass one per axis");
   Placements normal(placements.begin(), placements.end());
   for (Placement& placement : normal) normalize(placement, num_dims);
   check_one_reduction(normal);

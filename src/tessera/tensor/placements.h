@@ -11,7 +11,7 @@
 
 namespace tessera TSR_API {
 
-/// What each axis of a mesh does to a tensor, outermost first.
+/// One placement per mesh axis, outermost first.
 using Placements = std::vector<Placement>;
 
 /// "S(0), R".
@@ -20,14 +20,13 @@ inline std::ostream& operator<<(std::ostream& out, const Placements& placements)
   return out << to_string(placements);
 }
 
-/// The placements with dimensions counted from the front. Refuses another number than the mesh's
-/// axes, dimensions that a tensor of `num_dims` does not have, and partial values of several kinds
-/// of reduction: their order would matter. Sums and averages may be mixed.
+/// The placements with non-negative dimensions. ConfigError if their number is not that of the mesh
+/// axes, for dimensions that a tensor of `num_dims` does not have, and for Partials with different
+/// reductions, because their order would matter. Sums and averages may be mixed.
 Placements checked_placements(std::span<const Placement> placements, int64_t num_dims,
                               int64_t num_axes);
 
-/// Where the gradient of a tensor of these placements lies: a partial value's is whole on every
-/// rank.
+/// The placements of the gradient of a tensor with these placements: Partial becomes Replicate.
 Placements gradient_placements(std::span<const Placement> placements);
 
 }  // namespace tessera

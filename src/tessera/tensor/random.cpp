@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// Calls the function it is given with each run of a shard, in the shard's order.
+/// Calls a function with each run of a shard, in the shard's order.
 using EachRun = std::function<void(const std::function<void(Span)>&)>;
 
 void make(const Sampler& sampler, int64_t first, std::span<float> out) {
@@ -58,8 +58,8 @@ void fill_contiguous(const at::Tensor& shard, const Sampler& sampler, const Each
     case at::kBool:
       return fill_as<bool>(shard, sampler, each_run);
     default:
-      TSR_CHECK(false, "random values of type ", shard.scalar_type(),
-                " are not defined; take float, double, bfloat16, half or bool");
+      TSR_CHECK(false, "random values of dtype ", shard.scalar_type(),
+                " are not supported; use float, double, bfloat16, half or bool");
   }
 }
 
@@ -81,13 +81,13 @@ int64_t total_of(const Parts& parts, Size size) {
 
 void check_numel(const at::Tensor& shard, int64_t numel, std::string_view what) {
   TSR_CHECK(shard.numel() == numel, "a shard of shape (", join(shard.sizes(), ","), ") has ",
-            shard.numel(), " elements, its ", what, " have ", numel, "; give the shard of these ",
-            what);
+            shard.numel(), " elements, but its ", what, " have ", numel,
+            "; pass the shard of these ", what);
 }
 
 void check_run(const Span& run) {
   TSR_CHECK(0 <= run.begin && run.begin <= run.end, "run [", run.begin, ", ", run.end,
-            ") is none; give a beginning of 0 or more and an end not before it");
+            ") is invalid; runs need 0 <= begin <= end");
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ void check_run(const Span& run) {
 void init_(const at::Tensor& shard, const Box& box, std::span<const int64_t> global_shape,
            const RandomKey& key, const Distribution& distribution) {
   TSR_CHECK(shard.sizes() == box.shape, "a shard of shape (", join(shard.sizes(), ","),
-            ") cannot lie at ", box, "; give the box of its shape");
+            ") does not match box ", box, "; pass a box of the same shape");
   init_(shard, std::span(&box, 1), global_shape, key, distribution);
 }
 

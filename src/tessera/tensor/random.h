@@ -16,26 +16,27 @@ namespace tessera TSR_API {
 class DTensor;
 class ShardedFlatTensor;
 
-/// Fills a shard with the values that its elements have in the whole tensor: those of the
-/// distribution under the key and the element's global index. However a tensor is cut, its elements
-/// are the same bit for bit, and nobody makes more than his own. Local; autograd does not see it.
+/// Fills a shard with the values that its elements have in the full tensor. They only depend on the
+/// distribution, the key and the element's global index. So a tensor has the same bits however it
+/// is sharded, and each rank only computes its own shard. Local; not seen by autograd.
 ///
 ///   init_(weight, box, global_shape, {.seed = 7, .name = "layers.0.wq"}, Normal{.std = 0.02});
 ///
-/// float and double have a definition each; bfloat16 and half are the float rounded to the nearest,
-/// bool says whether it is not 0. On other devices the values are made on the CPU and copied.
+/// float and double values are defined separately. bfloat16 and half are the float, rounded to the
+/// nearest; bool is whether the float is not 0. For other devices, values are computed on the CPU
+/// and copied.
 void init_(const at::Tensor& shard, const Box& box, std::span<const int64_t> global_shape,
            const RandomKey& key, const Distribution& distribution);
-/// The same for a shard in several pieces, as local_boxes gives them.
+/// The same for a shard in several pieces, as returned by local_boxes.
 void init_(const at::Tensor& shard, std::span<const Box> pieces,
            std::span<const int64_t> global_shape, const RandomKey& key,
            const Distribution& distribution);
-/// The same for runs of the flattened tensor, one after the other in `shard`.
+/// The same for runs of the flattened tensor, stored one after the other in `shard`.
 void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey& key,
            const Distribution& distribution);
 
-/// The same for what this rank holds of a sharded tensor. Both are handles, as at::Tensor is: every
-/// copy of the handle has the new values. A Partial tensor, whose ranks hold terms, is refused.
+/// The same for this rank's part of a sharded tensor. Both are handles like at::Tensor: every copy
+/// has the new values. ConfigError for a Partial tensor.
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
 void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 

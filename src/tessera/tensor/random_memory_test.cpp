@@ -1,4 +1,4 @@
-// A model of 7 billion parameters, as one rank of 64 initialises it.
+// One rank of 64 initializes its part of a model of 7 billion parameters.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ DTensor initialised(const Parameter& parameter, const DeviceMesh& mesh) {
   return tensor;
 }
 
-/// A line of this process's status, in bytes.
+/// A value of this process's /proc status, in bytes.
 int64_t status(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;) {
@@ -72,7 +72,7 @@ int64_t status(const std::string& name) {
 TEST(InitMemory, OneRankOf64HoldsOneSixtyFourthAndNoFullTensor) {
   const World world = World::fake(GlobalRank{0}, 64);
   const DeviceMesh mesh(world, Layout::row_major({{"dp", 8}, {"tp", 8}}));
-  std::ofstream("/proc/self/clear_refs") << 5;  // The peak starts anew.
+  std::ofstream("/proc/self/clear_refs") << 5;  // Resets the peak.
   const int64_t before = status("VmRSS:");
   int64_t total = 0;
   int64_t mine = 0;

@@ -1,4 +1,4 @@
-// However a tensor is cut, its shards put together are the same tensor, bit for bit.
+// However a tensor is sharded, its shards together are the same tensor, bit for bit.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -19,7 +19,7 @@ struct Sharding {
   std::vector<Placement> placements;
 };
 
-/// A number below `end`, all alike: rapidcheck by itself prefers the least, which cut nothing.
+/// A uniform number below `end`: rapidcheck prefers small numbers, which split nothing.
 int64_t any_from(int64_t begin, int64_t end) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(begin, end));
 }
@@ -55,9 +55,9 @@ Layout mesh_of(const Sharding& sharding) {
   return Layout::row_major(axes);
 }
 
-/// The pieces of the whole, in the grid in which the local tensor holds them.
+/// The pieces of the full tensor, in the grid in which the local tensor holds them.
 at::Tensor cut_out(const at::Tensor& whole, std::span<const Box> pieces, const Shape& local_shape) {
-  std::vector<at::Tensor> indices;  // Of each dimension, which are held.
+  std::vector<at::Tensor> indices;  // Indices that are held, per dimension.
   for (int64_t dim = 0; dim < whole.dim(); ++dim) {
     const auto d = static_cast<size_t>(dim);
     at::Tensor held = at::zeros({whole.size(dim)}, at::kBool);
@@ -71,7 +71,7 @@ at::Tensor cut_out(const at::Tensor& whole, std::span<const Box> pieces, const S
   return pieces.empty() ? at::empty(local_shape, whole.options()) : part;
 }
 
-RC_GTEST_PROP(InitProperty, EveryShardIsItsPartOfTheWhole, ()) {
+RC_GTEST_PROP(InitProperty, EveryShardIsItsPartOfTheFullTensor, ()) {
   const Sharding s = any_sharding();
   const RandomKey key{.seed = *rc::gen::arbitrary<uint64_t>(), .name = "w"};
   const at::ScalarType type = *rc::gen::element(at::kFloat, at::kDouble, at::kBFloat16);

@@ -1,4 +1,4 @@
-// What a sharded tensor needs of the initialisers and of dropout: its pieces.
+// Initializers and dropout for sharded tensors.
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 void check_not_partial(const DTensor& tensor, std::string_view what) {
   const auto is_partial = [](const Placement& p) { return std::holds_alternative<Partial>(p); };
   TSR_CHECK(std::ranges::none_of(tensor.placements(), is_partial), what, " of ", tensor,
-            " would be that of its terms; redistribute it to R or a shard first");
+            " is not possible, because it is Partial; redistribute it to R or a shard first");
 }
 
-/// What this rank holds; nothing outside the mesh.
+/// The boxes that this rank holds; empty outside the mesh.
 std::vector<Box> pieces_of(const DTensor& tensor) {
   const std::optional<Coordinate> here = tensor.mesh().get_coordinate();
   if (!here) return {};
@@ -29,7 +29,7 @@ std::vector<Box> pieces_of(const DTensor& tensor) {
 }  // namespace
 
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution) {
-  check_not_partial(tensor, "the initial value");
+  check_not_partial(tensor, "init_");
   init_(tensor.to_local(), pieces_of(tensor), tensor.shape(), key, distribution);
 }
 

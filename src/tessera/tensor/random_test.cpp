@@ -30,14 +30,14 @@ at::Tensor floats(const Shape& shape) {
   return whole(shape, at::kFloat, Normal{0, 0.02});
 }
 
-TEST(Init, ABoxHoldsItsPartOfTheWhole) {
+TEST(Init, ABoxHoldsItsPartOfTheFullTensor) {
   const Shape shape{6, 7, 5};
   const at::Tensor shard = at::empty({2, 3, 4});
   init_(shard, Box{{2, 3, 4}, {3, 4, 1}}, shape, kKey, Normal{0, 0.02});
   EXPECT_TRUE(shard.equal(floats(shape).narrow(0, 3, 2).narrow(1, 4, 3).narrow(2, 1, 4)));
 }
 
-TEST(Init, RunsHoldTheirPartsOfTheFlattenedWhole) {
+TEST(Init, RunsHoldTheirPartsOfTheFlattenedTensor) {
   const at::Tensor shard = at::empty({7});
   const std::vector<Span> runs{{20, 25}, {3, 3}, {1, 3}};
   init_(shard, runs, kKey, Normal{0, 0.02});
@@ -71,7 +71,7 @@ TEST(Init, FillsParametersAndScalarsAndNothing) {
   EXPECT_EQ(floats({0, 3}).numel(), 0);
 }
 
-// A handle, as at::Tensor is, however it is copied or moved.
+// A handle like at::Tensor, however it is copied or moved.
 TEST(Init, FillsAllCopiesOfADTensor) {
   const World world = World::fake(GlobalRank{1}, 2);
   const DeviceMesh mesh(world, Layout::row_major({{"tp", 2}}));
@@ -96,8 +96,8 @@ TEST(Init, FillsAllCopiesOfAShardedFlatTensor) {
   EXPECT_TRUE(weight.sharded_data().is_same(moved.sharded_data()));
 }
 
-// Philox as PyTorch has it: the seed is its key, the stream its subsequence, the block its offset.
-TEST(Init, HasTheWordsOfPyTorchsPhilox) {
+// Philox as in PyTorch: the seed is its key, the stream its subsequence, the block its offset.
+TEST(Init, HasTheBitsOfPyTorchsPhilox) {
   const at::Tensor units = whole({64}, at::kFloat, Uniform{});
   const uint64_t stream = 0x141bca5167585939;  // Of the name.
   at::philox_engine engine(kKey.seed, stream, 0);
@@ -112,13 +112,13 @@ TEST(InitErrors, NameTheValueTheRuleAndTheFix) {
     return message_of<ConfigError>([&] { init_(shard, box, shape, kKey, Normal{}); });
   };
   EXPECT_EQ(refusal(at::empty({2, 3}), {{3, 2}, {0, 0}}),
-            "a shard of shape (2,3) cannot lie at (3,2)@(0,0); give the box of its shape");
+            "a shard of shape (2,3) does not match box (3,2)@(0,0); pass a box of the same shape");
   EXPECT_EQ(refusal(at::empty({2, 3}, at::kLong), {{2, 3}, {0, 0}}),
-            "random values of type Long are not defined; take float, double, bfloat16, half or "
+            "random values of dtype Long are not supported; use float, double, bfloat16, half or "
             "bool");
-  EXPECT_EQ(refusal(at::empty({2, 3}), {{2, 3}, {3, 0}}),
-            "box (2,3)@(3,0) does not lie in a tensor of shape (4,3); give boxes with elements, "
-            "within it");
+  EXPECT_EQ(
+      refusal(at::empty({2, 3}), {{2, 3}, {3, 0}}),
+      "box (2,3)@(3,0) is not inside a tensor of shape (4,3); give non-empty boxes inside it");
 }
 
 TEST(InitErrors, APartialTensorHasNoInitialValue) {
@@ -127,8 +127,8 @@ TEST(InitErrors, APartialTensorHasNoInitialValue) {
   const DTensor terms =
       DTensor::from_local(at::empty({4}), mesh, {Partial{}}, {.shape = Shape{4}, .check = false});
   EXPECT_EQ(message_of<ConfigError>([&] { init_(terms, kKey, Normal{}); }),
-            "the initial value of DTensor((4) Float, P(sum)) on DeviceMesh(tp=2) over ranks 0,1 "
-            "would be that of its terms; redistribute it to R or a shard first");
+            "init_ of DTensor((4) Float, P(sum)) on DeviceMesh(tp=2) over ranks 0,1 is not "
+            "possible, because it is Partial; redistribute it to R or a shard first");
 }
 
 TEST(InitErrors, RunsMustExistAndFit) {
@@ -136,9 +136,9 @@ TEST(InitErrors, RunsMustExistAndFit) {
     return message_of<ConfigError>([&] { init_(at::empty({4}), runs, kKey, Normal{}); });
   };
   EXPECT_EQ(refusal({{0, 3}}),
-            "a shard of shape (4) has 4 elements, its runs have 3; give the shard of these runs");
-  EXPECT_EQ(refusal({{0, 5}, {5, 4}}),
-            "run [5, 4) is none; give a beginning of 0 or more and an end not before it");
+            "a shard of shape (4) has 4 elements, but its runs have 3; pass the shard of these "
+            "runs");
+  EXPECT_EQ(refusal({{0, 5}, {5, 4}}), "run [5, 4) is invalid; runs need 0 <= begin <= end");
 }
 
 }  // namespace

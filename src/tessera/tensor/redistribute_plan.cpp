@@ -28,7 +28,7 @@ std::optional<DimCut> cut_of(const Placement& placement) {
   return std::nullopt;
 }
 
-// The dimension's cuts as the placements list them, outer axes first.
+// The dimension's cuts in the order of the placements, outer axes first.
 Cuts listed_cuts(std::span<const Placement> placements, size_t dim) {
   Cuts cuts;
   for (size_t axis = 0; axis < placements.size(); ++axis) {
@@ -47,7 +47,7 @@ Runs runs_of(int64_t size, const Cuts& cuts, std::span<const int64_t> mesh_shape
   return runs;
 }
 
-// The next coordinate of the axes that are cut; false after the last.
+// Moves to the next coordinate of the axes that cut; false after the last.
 bool advance(std::vector<int64_t>& coordinate, const Cuts& cuts,
              std::span<const int64_t> mesh_shape) {
   for (const AxisCut& cut : cuts) {
@@ -57,8 +57,8 @@ bool advance(std::vector<int64_t>& coordinate, const Cuts& cuts,
   return false;
 }
 
-// Whether both orders leave every rank the same elements: where all pieces are equal, and often
-// elsewhere.
+// Whether both orders give every rank the same elements: if all pieces are equal, and often
+// otherwise.
 bool equivalent(int64_t size, const Cuts& a, const Cuts& b, std::span<const int64_t> mesh_shape) {
   int64_t num_pieces = 1;
   for (const AxisCut& cut : a) num_pieces *= mesh_shape[cut.axis];
@@ -71,8 +71,8 @@ bool equivalent(int64_t size, const Cuts& a, const Cuts& b, std::span<const int6
   return true;
 }
 
-// Each strided cut moved behind those inner axes whose sizes make up its factor; nothing where a
-// factor is of another kind.
+// Moves each strided cut behind the inner axes whose sizes multiply to its factor; empty if a
+// factor does not match.
 std::optional<Cuts> reordered(const Cuts& listed, std::span<const int64_t> mesh_shape) {
   Cuts order;
   for (const AxisCut& cut : reversed(listed)) {
@@ -107,7 +107,7 @@ class Planner {
       cuts_.push_back(ordered_cuts(from, dim, shape[dim], mesh_shape));
       wanted_.push_back(ordered_cuts(to, dim, shape[dim], mesh_shape));
     }
-    // A cut that stays may be written otherwise on the other side.
+    // A cut that stays may be written in another way in the target.
     for (size_t axis = 0; axis < now_.size(); ++axis) {
       pending_.push_back(now_[axis] != to_[axis] || must_be_undone(axis));
     }
@@ -120,13 +120,13 @@ class Planner {
   }
 
  private:
-  // The moves in the order of what they cost; one of them is possible until all is done.
+  // The steps in the order of their cost; one of them is always possible until all is done.
   bool step() {
     return any(&Planner::cut) || any(&Planner::reduce_scatter) || any(&Planner::exchange) ||
            any(&Planner::reduce) || any(&Planner::gather_for_good) || any(&Planner::gather);
   }
 
-  // Inner axes first: theirs are the last cuts.
+  // Inner axes first: they made the last cuts.
   bool any(bool (Planner::*move)(size_t axis)) {
     for (size_t axis = now_.size(); axis-- > 0;) {
       if (pending_[axis] && (this->*move)(axis)) return true;
@@ -183,7 +183,7 @@ class Planner {
     pending_[axis] = placement != to_[axis];
   }
 
-  // How many of the dimension's cuts stay: those that both lists begin with.
+  // How many of the dimension's cuts stay: the common prefix of both lists.
   size_t num_kept(size_t dim) const {
     return static_cast<size_t>(std::ranges::mismatch(cuts_[dim], wanted_[dim]).in1 -
                                cuts_[dim].begin());
@@ -198,8 +198,7 @@ class Planner {
     return false;
   }
 
-  // The dimension whose last cut is this axis's; nothing where the axis cuts none, or others came
-  // after it.
+  // The dimension whose last cut is by this axis and must be undone; empty if there is none.
   std::optional<size_t> last_cut_dim(size_t axis) const {
     for (size_t dim = 0; dim < cuts_.size(); ++dim) {
       const bool last = !cuts_[dim].empty() && cuts_[dim].back().axis == axis;
@@ -208,7 +207,7 @@ class Planner {
     return std::nullopt;
   }
 
-  // The cut that comes next where the dimension has all that are to be made before it.
+  // Whether the dimension has all cuts that come before this axis's cut in the target.
   bool may_gain(size_t axis) const {
     const auto cut = cut_of(to_[axis]);
     if (!cut) return false;
@@ -225,7 +224,7 @@ class Planner {
     step.outer = cuts_[dim];
   }
 
-  // The step's axis gets the cut that it wants.
+  // Makes the target's cut of the step's axis.
   void gain(size_t axis, RedistributeStep step) {
     step.to_dim = cut_of(to_[axis])->dim;
     Cuts& cuts = cuts_[step.to_dim];
@@ -237,9 +236,9 @@ class Planner {
 
   Placements now_;
   std::span<const Placement> to_;
-  std::vector<Cuts> cuts_;     // Of each dimension, in the order in which they were made.
-  std::vector<Cuts> wanted_;   // The same of the target.
-  std::vector<bool> pending_;  // The axes that have something to do.
+  std::vector<Cuts> cuts_;     // Per dimension, in the order in which they were made.
+  std::vector<Cuts> wanted_;   // The same for the target.
+  std::vector<bool> pending_;  // The axes that still need a step.
   std::vector<RedistributeStep> steps_;
 };
 
@@ -247,7 +246,7 @@ void check_no_new_partial(std::span<const Placement> from, std::span<const Place
   for (size_t axis = 0; axis < to.size(); ++axis) {
     TSR_CHECK(!std::holds_alternative<Partial>(to[axis]) || from[axis] == to[axis], "axis ", axis,
               " cannot go from ", to_string(from[axis]), " to ", to_string(to[axis]),
-              ": which terms should the ranks hold? Make partial values with from_local");
+              ", because the terms of the ranks are unknown; make Partial tensors with from_local");
   }
 }
 

@@ -10,29 +10,29 @@
 
 namespace tessera TSR_API {
 
-/// A tensor dimension cut by a mesh axis; see cut_runs().
+/// A tensor dimension that is sharded by a mesh axis; see cut_runs().
 struct AxisCut {
   size_t axis = 0;
   int64_t split_factor = 1;
   friend bool operator==(const AxisCut&, const AxisCut&) = default;
 };
 
-/// One move of a redistribution, along one mesh axis.
+/// One step of a redistribution, along one mesh axis.
 struct RedistributeStep {
   enum class Kind {
-    kCut,            // Whole to shard: every rank keeps its piece. Nothing is sent.
-    kReduceScatter,  // Partial to shard.
-    kExchange,       // A shard of one dimension to a shard of another: all-to-all.
-    kReduce,         // Partial to whole: all-reduce.
-    kGather,         // Shard to whole: all-gather.
+    kCut,            // Replicate to Shard: every rank keeps its piece. Nothing is sent.
+    kReduceScatter,  // Partial to Shard.
+    kExchange,       // Shard of one dimension to Shard of another: all-to-all.
+    kReduce,         // Partial to Replicate: all-reduce.
+    kGather,         // Shard to Replicate: all-gather.
   };
   Kind kind = Kind::kCut;
   size_t axis = 0;
-  ReduceOp op = ReduceOp::kSum;     // Of the reductions.
-  size_t from_dim = 0;              // What a gather or exchange makes whole, ...
-  int64_t from_factor = 1;          // ... its split factor, ...
-  std::vector<AxisCut> outer = {};  // ... and the cuts of that dimension that stay.
-  size_t to_dim = 0;                // What is cut, and its split factor.
+  ReduceOp op = ReduceOp::kSum;     // For kReduce and kReduceScatter.
+  size_t from_dim = 0;              // Dimension that kGather and kExchange unshard.
+  int64_t from_factor = 1;          // Split factor of from_dim.
+  std::vector<AxisCut> outer = {};  // The cuts of from_dim that stay.
+  size_t to_dim = 0;                // Dimension that the step shards.
   int64_t to_factor = 1;
 
   friend bool operator==(const RedistributeStep&, const RedistributeStep&) = default;
@@ -40,15 +40,15 @@ struct RedistributeStep {
   friend TSR_API std::ostream& operator<<(std::ostream& out, const RedistributeStep& step);
 };
 
-/// How a tensor goes from one list of placements to another, the same on every rank.
+/// The steps from one list of placements to another; the same on every rank.
 ///
-/// The cuts of a dimension are a list, in the order in which they are made; what both lists begin
-/// with stays, what comes after it in `from` is undone from its end, what comes after it in `to` is
-/// made. A strided shard that stands for "cut after the inner axes" counts as just that, so that
-/// gathering it moves no more than it must.
+/// Each dimension has a list of cuts, in the order in which they are made. The common prefix of
+/// both lists stays; the rest of `from` is undone from its end, then the rest of `to` is made. A
+/// strided shard that means "cut after the inner axes" is treated as such, so that gathering it
+/// sends no more than needed.
 ///
-/// Of the moves that are possible the cheapest goes first: cuts make what follows smaller, and
-/// gathers make it larger. Placements must be checked_placements(); becoming Partial is refused.
+/// The cheapest possible step goes first: cuts make later steps smaller, gathers make them larger.
+/// Placements must be checked_placements(). ConfigError if an axis would become Partial.
 std::vector<RedistributeStep> redistribute_plan(std::span<const int64_t> shape,
                                                 std::span<const int64_t> mesh_shape,
                                                 std::span<const Placement> from,

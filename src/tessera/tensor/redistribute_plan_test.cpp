@@ -66,10 +66,10 @@ TEST(RedistributePlan, CheapMovesComeFirst) {
   EXPECT_EQ(
       plan({4, 4}, {2, 2}, {S(0), S(1)}, {S(1), S(0)}),
       (Texts{"axis 1: all-gather dim 1", "axis 0: all-to-all dim 0 to dim 1", "axis 1: cut dim 0"}))
-      << "neither may go before the other is away";
+      << "each axis must wait for the other";
 }
 
-// Fully sharded over tensor parallel: the outer axis was cut last.
+// FSDP over tensor parallelism: the outer axis was sharded last.
 TEST(RedistributePlan, StridedShardsAreCutsInAnotherOrder) {
   EXPECT_EQ(plan({8}, {2, 4}, {SS(0, 4), S(0)}, {R, S(0)}), Texts{"axis 0: all-gather dim 0"});
   EXPECT_EQ(plan({7}, {2, 4}, {SS(0, 4), S(0)}, {R, S(0)}), Texts{"axis 0: all-gather dim 0"})
@@ -83,7 +83,7 @@ TEST(RedistributePlan, StridedShardsAreCutsInAnotherOrder) {
             (Texts{"axis 0: all-gather dim 0", "axis 1: all-gather dim 0"}));
 }
 
-// A factor that is no inner axis's is a cut of its own kind, made where it stands.
+// A factor that does not match the inner axes is a separate cut, made in its listed order.
 TEST(RedistributePlan, OtherStridedShardsStayWhereTheyStand) {
   EXPECT_EQ(plan({12}, {2, 2}, {SS(0, 3), S(0)}, {R, S(0)}),
             (Texts{"axis 1: all-gather dim 0", "axis 0: all-gather dim 0", "axis 1: cut dim 0"}));
@@ -103,14 +103,14 @@ TEST(Placements, AreChecked) {
     return testkit::message_of<ConfigError>([&] { (void)checked_placements(placements, 2, 2); });
   };
   EXPECT_EQ(checked_placements(Placements{S(-1), SS(-2, 2)}, 2, 2), (Placements{S(1), SS(0, 2)}));
-  EXPECT_EQ(refusal({R}), "placements (R) are 1 for a mesh of 2 axes; give one per axis");
+  EXPECT_EQ(refusal({R}), "placements (R): got 1 for a mesh of 2 axes; pass one per axis");
   EXPECT_EQ(
       refusal({R, S(2)}),
       "placement S(2) names dimension 2 of a tensor of 2 dimensions; choose one from -2 to 1");
   EXPECT_EQ(refusal({P, Partial{ReduceOp::kMax}}),
             "placements (P(sum), P(max)) mix the reductions sum and max; reduce one of them first");
   EXPECT_EQ(refusal({SS(0, 0), R}),
-            "placement SS(0,0) has split factor 0; split factors start at 1");
+            "placement SS(0,0) has split factor 0; split factors must be ≥ 1");
   (void)checked_placements(Placements{P, Partial{ReduceOp::kAvg}}, 0, 2);
   EXPECT_EQ(gradient_placements(Placements{P, S(1)}), (Placements{R, S(1)}));
 }

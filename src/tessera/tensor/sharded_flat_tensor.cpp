@@ -7,7 +7,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/tensor/internal/check_alike.h"
 #include "tessera/tensor/internal/flat_chunks.h"
-#include "tessera/tensor/internal/storage.h"
+#include "tessera/tensor/storage.h"
 
 namespace tessera {
 
@@ -15,10 +15,10 @@ using namespace tensor::detail;
 
 struct ShardedFlatTensor::State {
   at::Tensor local;
-  at::Tensor whole;  // While sharded without memory, if it is there at all.
-  at::Tensor grad;   // Of a whole that is gone.
+  at::Tensor whole;  // The full tensor; while sharded without memory, or undefined.
+  at::Tensor grad;   // Gradient of a full tensor that no longer exists.
   bool unsharded = false;
-  bool owns_whole = false;    // Its memory is ours to give back.
+  bool owns_whole = false;    // Whether this may free its memory.
   bool is_parameter = false;  // For printing.
   std::optional<ShardingSpec> spec;
   std::optional<Group> group;
@@ -27,7 +27,7 @@ struct ShardedFlatTensor::State {
     return spec->unsharded_flattened_offsets()[static_cast<size_t>(group->rank().value)];
   }
 
-  // The whole goes; its gradient stays.
+  // Drops the full tensor, but keeps its gradient.
   void drop_whole() {
     if (whole.defined() && whole.grad().defined()) grad = whole.grad();
     whole.reset();
@@ -56,7 +56,7 @@ std::string shape_text(at::IntArrayRef shape) {
 void check_spec(const ShardingSpec& spec, const Group& group) {
   TSR_CHECK(spec.num_ranks() == group.size(), "the sharding spec ", spec, " has spans for ",
             spec.num_ranks(), " ranks, but group ", group.name(), " has ", group.size(),
-            "; give spans for each rank");
+            "; pass spans for each rank");
 }
 
 at::Tensor padded(const at::Tensor& shard, int64_t size) {
@@ -66,7 +66,7 @@ at::Tensor padded(const at::Tensor& shard, int64_t size) {
   return row;
 }
 
-// This rank's chunk of the first rank's tensor. Other ranks' `flat` says the dtype alone.
+// This rank's chunk of rank 0's tensor. On other ranks only the dtype of `flat` is used.
 at::Tensor chunk_of_first(const at::Tensor& flat, const ShardingSpec& spec, const Group& group) {
   const at::Tensor mine = flat.new_empty({spec.largest_shard()});
   const std::vector<at::Tensor> chunks =
@@ -86,17 +86,17 @@ at::Tensor own_chunk(const at::Tensor& whole, const ShardingSpec& spec, const Gr
 
 ShardingSpec checked_spec(const at::Tensor& tensor, const Group& group,
                           const FlatShardOptions& options) {
-  TSR_CHECK(tensor.defined(), "shard got an undefined tensor; give one with a shape");
+  TSR_CHECK(tensor.defined(), "shard got an undefined tensor; pass one with a shape");
   if (!options.sharding_spec) return ShardingSpec::even(tensor.sizes().vec(), group.size());
   const ShardingSpec& spec = *options.sharding_spec;
   check_spec(spec, group);
   TSR_CHECK(tensor.sizes() == at::IntArrayRef(spec.unsharded_shape()), "a tensor of shape ",
-            shape_text(tensor.sizes()), " was given for the sharding spec ", spec,
+            shape_text(tensor.sizes()), " does not fit the sharding spec ", spec,
             "; the shapes must be equal");
   return spec;
 }
 
-// The spec, which all ranks found right where they meet anyway.
+// The spec; if the ranks synchronize, all have checked it.
 ShardingSpec agreed_spec(const at::Tensor& tensor, const Group& group,
                          const FlatShardOptions& options) {
   if (!options.synchronize) return checked_spec(tensor, group, options);
@@ -114,9 +114,9 @@ ShardingSpec agreed_spec(const at::Tensor& tensor, const Group& group,
 
 ShardedFlatTensor::ShardedFlatTensor(const at::Tensor& data, bool requires_grad)
     : state_(std::make_shared<State>()) {
-  TSR_CHECK(data.defined(), "a shard needs data; give a tensor of one dimension");
-  TSR_CHECK(data.dim() == 1, "a shard of shape ", shape_text(data.sizes()),
-            " was given; shards are flat, flatten it first");
+  TSR_CHECK(data.defined(), "a shard needs data; pass a tensor of one dimension");
+  TSR_CHECK(data.dim() == 1, "a shard must have one dimension, but has shape ",
+            shape_text(data.sizes()), "; flatten it first");
   state_->local = data.detach();
   if (requires_grad) state_->local.requires_grad_();
 }
@@ -176,7 +176,7 @@ void ShardedFlatTensor::unshard_(const std::optional<at::Tensor>& unsharded_data
     become_whole(unsharded_data->new_empty({0}));
   } else {
     TSR_CHECK(unsharded_data->numel() == spec.unsharded_numel(), "data of shape ",
-              shape_text(unsharded_data->sizes()), " was given for a tensor of shape ",
+              shape_text(unsharded_data->sizes()), " does not fit a tensor of shape ",
               shape_text(spec.unsharded_shape()), "; the numbers of elements must be equal");
     state_->take_whole(unsharded_data->view(spec.unsharded_shape()), false);
   }
@@ -215,7 +215,7 @@ void ShardedFlatTensor::mark_as_sharded(const ShardingSpec& spec, const Group& g
     check_spec(spec, group);
     const int64_t wanted = spec.sharded_numels()[static_cast<size_t>(group.rank().value)];
     TSR_CHECK(numel == wanted, "the shard of rank ", group.rank(), " has ", numel,
-              " elements, but in the sharding spec ", spec, " it has ", wanted);
+              " elements, but ", wanted, " in the sharding spec ", spec);
   });
   check_alike({&group, 1}, "mark_as_sharded", concat(spec), error);
   state_->spec = spec;
@@ -255,7 +255,7 @@ at::Tensor ShardedFlatTensor::sharded_chunk(const at::Tensor& whole) const {
 
 void ShardedFlatTensor::check_unsharded(const at::Tensor& whole) const {
   TSR_CHECK(whole.sizes() == at::IntArrayRef(unsharded_shape()), "a tensor of shape ",
-            shape_text(whole.sizes()), " was given; the unsharded shape is ",
+            shape_text(whole.sizes()), " does not have the unsharded shape ",
             shape_text(unsharded_shape()));
 }
 
@@ -289,7 +289,7 @@ bool ShardedFlatTensor::is_sharded() const {
 
 const ShardingSpec& ShardedFlatTensor::sharding_spec() const& {
   if (!state_->spec) {
-    throw StateError("the tensor belongs to no sharding spec; call mark_as_sharded() first");
+    throw StateError("the tensor has no sharding spec; call mark_as_sharded() first");
   }
   return *state_->spec;
 }
@@ -326,7 +326,7 @@ const at::Tensor& ShardedFlatTensor::sharded_data() const& {
 
 void ShardedFlatTensor::set_sharded_data(const at::Tensor& data) {
   TSR_CHECK(data.dim() == 1 && (!metadata_set() || data.numel() == sharded_numel()),
-            "data of shape ", shape_text(data.sizes()), " was given for a shard of shape ",
+            "data of shape ", shape_text(data.sizes()), " does not fit a shard of shape ",
             shape_text(state_->local.sizes()));
   state_->local.set_data(data);
 }

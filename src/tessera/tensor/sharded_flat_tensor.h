@@ -16,78 +16,78 @@
 namespace tessera TSR_API {
 
 struct FlatShardOptions {
-  std::optional<ShardingSpec> sharding_spec = std::nullopt;  // ShardingSpec::even unless given.
+  std::optional<ShardingSpec> sharding_spec = std::nullopt;  // Default: ShardingSpec::even.
   /// All ranks get the values of group rank 0. Otherwise each keeps its own, and nothing is sent.
   bool synchronize = true;
-  std::optional<c10::Device> device = std::nullopt;  // The tensor's; of a meta tensor the CPU.
-  std::optional<bool> requires_grad = std::nullopt;  // As the tensor's.
+  std::optional<c10::Device> device = std::nullopt;  // Default: the tensor's; CPU if it is meta.
+  std::optional<bool> requires_grad = std::nullopt;  // Default: as the tensor.
 };
 
-/// A tensor of which each rank of a group holds some runs, flattened, by a ShardingSpec.
+/// A flattened tensor of which each rank of a group holds some runs, by a ShardingSpec.
 ///
 ///   ShardedFlatTensor weight = ShardedFlatTensor::shard(w, group);
 ///   optimizer.add_param_group({{weight.sharded_data()}});
-///   weight.unshard_();                            // the whole, on every rank
+///   weight.unshard_();                            // the full tensor, on every rank
 ///   y = x.matmul(weight.tensor());                // compute on the active tensor
-///   weight.reshard_();                            // its memory is free again
+///   weight.reshard_();                            // frees its memory
 ///
-/// Operators act on `tensor()`, the **active** tensor: the shard, or while unsharded the whole. The
-/// shard is one tensor for all time, so that an optimizer may hold it; so is the whole, whose
-/// memory comes and goes: reading it while sharded raises an error, and what autograd saved of it
-/// is valid again after the next unshard_().
+/// Operators use `tensor()`, the **active** tensor: the shard, or while unsharded the full tensor.
+/// The shard is always the same tensor object, so that an optimizer can hold it. So is the full
+/// tensor, whose memory comes and goes: reading it while sharded is an error, and what autograd has
+/// saved of it is valid again after the next unshard_().
 ///
-/// A handle, as at::Tensor is: copies are the same tensor. Not to be used by two threads at once.
+/// A handle like at::Tensor: copies are the same tensor. One thread at a time.
 class ShardedFlatTensor {
  public:
-  /// A shard of one dimension that belongs to nothing yet; mark_as_sharded() says to what.
+  /// A shard of one dimension without a sharding spec; mark_as_sharded() sets it.
   explicit ShardedFlatTensor(const at::Tensor& data, bool requires_grad = false);
-  // Moving copies, so that what was moved from is still the same tensor.
+  // Moving copies, so that a moved-from object is still the same tensor.
   ShardedFlatTensor(const ShardedFlatTensor&) = default;
   ShardedFlatTensor& operator=(const ShardedFlatTensor&) = default;
 
-  /// **Collective** where it synchronizes; otherwise local. Of a meta tensor no values are taken:
-  /// the shard is not initialised.
+  /// **Collective** if it synchronizes; otherwise local. The shard of a meta tensor is not
+  /// initialized.
   static ShardedFlatTensor shard(const at::Tensor& tensor, const Group& group,
                                  const FlatShardOptions& options = {});
 
-  /// **Collective.** The whole tensor; while unsharded that is the active one itself. With
-  /// rank0_only group rank 0 alone gets it, the others an empty one.
+  /// **Collective.** The full tensor; while unsharded, the active tensor itself. With rank0_only,
+  /// only group rank 0 gets it, the others an empty one.
   at::Tensor gather(std::optional<at::ScalarType> dtype = std::nullopt,
                     bool rank0_only = false) const;
-  /// **Collective**, unless the data is given: then that is viewed as the whole, and shared. The
-  /// whole becomes active; nothing happens where it is already. With rank0_only the others have an
-  /// empty tensor.
+  /// Makes the full tensor active, if it is not already. **Collective**, unless `unsharded_data` is
+  /// given: then it becomes the full tensor and shares its memory. With rank0_only the other ranks
+  /// have an empty tensor.
   void unshard_(const std::optional<at::Tensor>& unsharded_data = std::nullopt,
                 std::optional<at::ScalarType> dtype = std::nullopt, bool rank0_only = false);
-  /// The shard becomes active and the whole's memory is given back, whoever else refers to it; its
-  /// gradient stays. Changes of the whole are lost, or with writeback taken from group rank 0:
-  /// **collective** then. Nothing happens where it is sharded.
+  /// Makes the shard active, if it is not already, and frees the memory of the full tensor, even if
+  /// others refer to it; its gradient stays. Changes of the full tensor are lost. With writeback
+  /// the shards get those of group rank 0, which is **collective**.
   void reshard_(bool writeback = false);
 
-  /// **Collective.** Says to what the shard belongs; its size must fit on every rank.
+  /// **Collective.** Sets the sharding spec; the shard's size must fit on every rank.
   void mark_as_sharded(const ShardingSpec& spec, const Group& group);
-  /// Another tensor of the active shape, sharded as this one is; unsharded where this one is.
+  /// Wraps another tensor of the active shape with the same sharding; unsharded if this one is.
   ShardedFlatTensor wrap(const at::Tensor& tensor,
                          std::optional<bool> requires_grad = std::nullopt) const;
-  /// A tensor of the unsharded shape as the flat chunks of all ranks, with pad each as long as the
-  /// longest, filled up with zeros. Views where a chunk is one run.
+  /// The flat chunks of all ranks of a tensor of the unsharded shape; with `pad`, padded with zeros
+  /// to the longest. A chunk is a view if it is one run.
   std::vector<at::Tensor> chunk_unsharded(const at::Tensor& tensor, bool pad = false) const;
-  /// This rank's chunk of it.
+  /// This rank's chunk of such a tensor.
   at::Tensor sharded_chunk(const at::Tensor& tensor) const;
 
-  /// What operators act on: the whole while unsharded, otherwise the shard.
+  /// The active tensor: the full tensor while unsharded, otherwise the shard.
   const at::Tensor& tensor() const&;
   at::Tensor tensor() && { return tensor(); }
-  /// The gradient of the whole, or where there is none, of the shard.
+  /// The gradient of the full tensor, or of the shard if there is none.
   at::Tensor grad() const;
-  /// Becomes the gradient of the shard, which an optimizer of it reads; that of the whole is
-  /// dropped. Undefined: there is none any more.
+  /// Sets the gradient of the shard, for its optimizer, and drops that of the full tensor. An
+  /// undefined tensor removes the gradient.
   void set_sharded_grad(const at::Tensor& grad);
   bool requires_grad() const;
 
   bool metadata_set() const;
   bool is_sharded() const;
-  /// These raise StateError before mark_as_sharded().
+  /// StateError before mark_as_sharded().
   const ShardingSpec& sharding_spec() const&;
   ShardingSpec sharding_spec() && { return sharding_spec(); }
   const Group& process_group() const&;
@@ -103,9 +103,9 @@ class ShardedFlatTensor {
   std::vector<int64_t> sharded_shape() const;
   const at::Tensor& sharded_data() const&;
   at::Tensor sharded_data() && { return sharded_data(); }
-  /// Values that the shard takes over without a copy; of the same size once it belongs to a spec.
+  /// Replaces the data of the shard without a copy. With a spec, the size must be the same.
   void set_sharded_data(const at::Tensor& data);
-  /// Nothing while sharded.
+  /// Empty while sharded.
   std::optional<at::Tensor> unsharded_data() const;
 
   /// "ShardedFlatTensor(local_tensor=(3) Float, global_tensor=(2,3) Float)".
@@ -124,8 +124,7 @@ class ShardedFlatTensor {
   void check_unsharded(const at::Tensor& tensor) const;
 };
 
-/// The same as a parameter: it wants a gradient unless told otherwise. Made without data it is
-/// empty.
+/// The same as a parameter: it requires a gradient by default. Without data it is empty.
 class ShardedFlatParameter : public ShardedFlatTensor {
  public:
   explicit ShardedFlatParameter(const at::Tensor& data = {}, bool requires_grad = true);

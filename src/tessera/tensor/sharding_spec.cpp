@@ -20,19 +20,19 @@ std::ostream& operator<<(std::ostream& out, const OwnedSpan& owned) {
 int64_t numel_of(const std::vector<int64_t>& shape) {
   for (const int64_t size : shape) {
     TSR_CHECK(size >= 0, "shape (", join(shape, ","), ") has a size of ", size,
-              "; tensor sizes start at 0");
+              "; tensor sizes must be ≥ 0");
   }
   return checked_product(shape, "the number of elements");
 }
 
-// Every run that holds something, sorted by where it begins.
+// Every non-empty run, sorted by its beginning.
 std::vector<OwnedSpan> sorted_spans(const std::vector<FlatSpans>& offsets, int64_t numel) {
   std::vector<OwnedSpan> spans;
   for (size_t rank = 0; rank < offsets.size(); ++rank) {
     for (const Span& span : offsets[rank]) {
       const OwnedSpan owned{span, rank};
       TSR_CHECK(0 <= span.begin && span.begin <= span.end && span.end <= numel, "span ", owned,
-                " does not lie in a tensor of ", numel,
+                " is not in a tensor of ", numel,
                 " elements; spans are [begin,end) with 0 <= begin <= end <= ", numel);
       if (span.size() > 0) spans.push_back(owned);
     }
@@ -46,13 +46,13 @@ void check_cover(const std::vector<OwnedSpan>& spans, int64_t numel) {
   for (size_t i = 0; i < spans.size(); ++i) {
     const int64_t begin = spans[i].span.begin;
     TSR_CHECK(begin >= covered, "spans ", spans[i == 0 ? 0 : i - 1], " and ", spans[i],
-              " overlap; each element belongs to one rank");
+              " overlap; assign each element to one rank");
     TSR_CHECK(begin == covered, "no rank holds elements [", covered, ",", begin, ") of ", numel,
-              "; the spans of all ranks cover the tensor");
+              "; the spans of all ranks must cover the tensor");
     covered = spans[i].span.end;
   }
   TSR_CHECK(covered == numel, "no rank holds elements [", covered, ",", numel, ") of ", numel,
-            "; the spans of all ranks cover the tensor");
+            "; the spans of all ranks must cover the tensor");
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ ShardingSpec::ShardingSpec(std::vector<int64_t> unsharded_shape,
     : shape_(std::move(unsharded_shape)),
       offsets_(std::move(unsharded_flattened_offsets)),
       numel_(numel_of(shape_)) {
-  TSR_CHECK(!offsets_.empty(), "a sharding spec for no ranks was given; give spans for each rank");
+  TSR_CHECK(!offsets_.empty(), "the sharding spec has no ranks; pass spans for each rank");
   check_cover(sorted_spans(offsets_, numel_), numel_);
   for (const FlatSpans& spans : offsets_) {
     int64_t numel = 0;

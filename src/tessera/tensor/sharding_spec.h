@@ -10,30 +10,30 @@
 
 namespace tessera TSR_API {
 
-/// The runs of a flattened tensor that one rank holds, in the order in which it holds them.
+/// The runs of a flattened tensor that one rank holds, in this order.
 using FlatSpans = std::vector<Span>;
 
 /// Which runs of the flattened tensor each rank of a group holds.
 ///
-/// Together the runs cover every element once: runs that overlap, leave holes or reach past the end
-/// are refused. A rank may hold several, in any order, or nothing.
+/// The runs must cover every element once: ConfigError if they overlap, leave holes or exceed the
+/// tensor. A rank may hold several runs, in any order, or none.
 class ShardingSpec {
  public:
   /// `unsharded_flattened_offsets[r]` is what group rank r holds.
   ShardingSpec(std::vector<int64_t> unsharded_shape,
                std::vector<FlatSpans> unsharded_flattened_offsets);
-  /// One piece a rank, by the rule of chunk(): 5 elements over 4 ranks are 2, 2, 1, 0.
+  /// One piece per rank, like torch.chunk(): 5 elements over 4 ranks are 2, 2, 1, 0.
   static ShardingSpec even(std::vector<int64_t> unsharded_shape, int64_t num_ranks);
 
   const std::vector<int64_t>& unsharded_shape() const& { return shape_; }
   std::vector<int64_t> unsharded_shape() && { return std::move(shape_); }
   const std::vector<FlatSpans>& unsharded_flattened_offsets() const& { return offsets_; }
   std::vector<FlatSpans> unsharded_flattened_offsets() && { return std::move(offsets_); }
-  /// The whole as one dimension.
+  /// The flattened unsharded shape.
   std::vector<int64_t> unsharded_flattened_shape() const { return {numel_}; }
   int64_t unsharded_numel() const { return numel_; }
   int64_t num_ranks() const { return static_cast<int64_t>(offsets_.size()); }
-  /// How many elements each rank holds.
+  /// Number of elements per rank.
   const std::vector<int64_t>& sharded_numels() const& { return numels_; }
   std::vector<int64_t> sharded_numels() && { return std::move(numels_); }
   int64_t largest_shard() const;

@@ -17,7 +17,7 @@ void expect_refusal(const std::function<void()>& body, const std::string& part) 
   EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-TEST(ShardingSpec, SaysWhatEachRankHolds) {
+TEST(ShardingSpec, KnowsTheSpansOfEachRank) {
   const ShardingSpec spec({2, 3}, {{{0, 2}, {4, 6}}, {{2, 4}}, {}});
   EXPECT_EQ(spec.unsharded_numel(), 6);
   EXPECT_EQ(spec.unsharded_flattened_shape(), Numels{6});
@@ -43,9 +43,9 @@ TEST(ShardingSpec, RefusesWhatIsNoPartition) {
   expect_refusal(make({{{0, 3}}, {{2, 6}}}), "spans [0,3) of rank 0 and [2,6) of rank 1 overlap");
   expect_refusal(make({{{0, 3}}, {{4, 6}}}), "no rank holds elements [3,4) of 6");
   expect_refusal(make({{{0, 3}}, {{3, 5}}}), "no rank holds elements [5,6) of 6");
-  expect_refusal(make({{{0, 3}}, {{3, 7}}}), "span [3,7) of rank 1 does not lie");
-  expect_refusal(make({{{3, 0}}, {{0, 6}}}), "span [3,0) of rank 0 does not lie");
-  expect_refusal(make({{{-1, 6}}}), "span [-1,6) of rank 0 does not lie");
+  expect_refusal(make({{{0, 3}}, {{3, 7}}}), "span [3,7) of rank 1 is not in a tensor");
+  expect_refusal(make({{{3, 0}}, {{0, 6}}}), "span [3,0) of rank 0 is not in a tensor");
+  expect_refusal(make({{{-1, 6}}}), "span [-1,6) of rank 0 is not in a tensor");
   expect_refusal(make({{{0, 6}}, {{0, 6}}}), "overlap");
   expect_refusal(make({}), "no ranks");
   expect_refusal([] { ShardingSpec::even({-2}, 2); }, "shape (-2) has a size of -2");

@@ -8,9 +8,9 @@ namespace tessera {
 at::Tensor unallocated(at::IntArrayRef shape, const at::TensorOptions& options) {
   const at::Tensor tensor = at::empty({0}, options);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
-  // Without this some operators would read at the null pointer.
+  // Without this, some operators would read a null pointer.
   tensor.storage().unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "The tensor has a shape but no memory yet; load or initialize the model before it is read.");
+      "The tensor is not allocated yet; load or initialize the model before reading it.");
   return tensor;
 }
 

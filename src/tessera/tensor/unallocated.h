@@ -6,8 +6,8 @@
 
 namespace tessera TSR_API {
 
-/// A tensor with a shape and without memory: what reads it raises an error. It gets its memory by
-/// set_data or by a storage of its size; until then a model of any size costs nothing.
+/// A tensor with a shape but without memory: reading it is an error. set_data, or a storage of its
+/// size, gives it memory; until then a model of any size costs nothing.
 at::Tensor unallocated(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// Whether it has elements but no memory.

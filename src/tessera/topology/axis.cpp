@@ -11,7 +11,7 @@ namespace tessera {
 Axis::Axis(std::string name, std::span<const Extent> extents) : name_(std::move(name)) {
   for (const Extent extent : extents) {
     TSR_CHECK(extent.size > 0 && extent.stride > 0, "axis '", name_, "' has an extent of size ",
-              extent.size, " and stride ", extent.stride, "; both start at 1");
+              extent.size, " and stride ", extent.stride, "; both must be at least 1");
     size_ = checked_multiply(size_, extent.size, "the size of an axis");
     if (extent.size == 1) continue;
     if (!extents_.empty() && extents_.back().stride == extent.size * extent.stride) {
@@ -40,14 +40,14 @@ int64_t Axis::reach() const {
 std::vector<Axis> Axis::split(const AxisSizes& parts) const {
   int64_t product = 1;
   for (const auto& [part_name, size] : parts) {
-    TSR_CHECK(!part_name.empty(), "a part of size ", size, " has no name; name every axis");
-    TSR_CHECK(size > 0, "part '", part_name, "' has size ", size, "; sizes start at 1");
+    TSR_CHECK(!part_name.empty(), "a part of size ", size, " has no name; give every axis a name");
+    TSR_CHECK(size > 0, "part '", part_name, "' has size ", size, "; sizes must be at least 1");
     product = checked_multiply(product, size, "the product of the parts");
   }
   TSR_CHECK(product == size_, "axis '", name_, "' of size ", size_,
             " cannot be split into parts whose product is ", product,
             "; the product of the parts must be the size of the axis");
-  std::vector<Extent> rest = extents_;  // The last one is taken first.
+  std::vector<Extent> rest = extents_;  // Consumed from the last one.
   std::vector<Axis> axes;
   for (const auto& [part_name, part_size] : reversed(parts)) {
     std::vector<Extent> taken;
@@ -60,7 +60,7 @@ std::vector<Axis> Axis::split(const AxisSizes& parts) const {
         continue;
       }
       TSR_CHECK(inner.size % wanted == 0, "axis ", to_string(), " cannot be split into ", part_name,
-                "=", part_size, ": its steps change after every ", inner.size,
+                "=", part_size, ": its stride changes after every ", inner.size,
                 " ranks; choose a divisor or a multiple of ", inner.size);
       taken.insert(taken.begin(), {wanted, inner.stride});
       inner = {inner.size / wanted, inner.stride * wanted};

@@ -10,7 +10,7 @@
 
 namespace tessera TSR_API {
 
-/// A name and a size: how callers describe an axis that is to be made.
+/// The name and size of an axis to create.
 struct AxisSize {
   std::string name;
   int64_t size = 1;
@@ -28,11 +28,11 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-/// A named axis of a Layout: an index 0..size-1 and the position it leads to.
+/// A named axis of a Layout: maps an index 0..size-1 to a position.
 ///
-/// The index counts through the extents, the last one fastest. They are kept in canonical form (no
-/// extent of size 1, neighbours merged where one continues the other), so that two axes that lead
-/// to the same positions compare equal. An axis of size 1 has no extents.
+/// The index counts through the extents, the last one fastest. They are in canonical form (no
+/// extent of size 1, neighbours merged if one continues the other), so that two axes with the same
+/// positions compare equal. An axis of size 1 has no extents.
 class Axis {
  public:
   Axis(std::string name, std::span<const Extent> extents);
@@ -42,16 +42,16 @@ class Axis {
   std::span<const Extent> extents() const& { return extents_; }
   std::vector<Extent> extents() && { return std::move(extents_); }
 
-  /// How far index `index` lies from index 0.
+  /// The distance of index `index` from index 0.
   int64_t offset(int64_t index) const;
 
-  /// The largest stride, 0 for an axis of size 1: axes nest by it.
+  /// The largest stride, by which axes nest; 0 for an axis of size 1.
   int64_t reach() const;
 
-  /// The axis cut into axes of these names and sizes, the first one slowest.
+  /// Splits the axis into axes of these names and sizes, the first one slowest.
   std::vector<Axis> split(const AxisSizes& parts) const;
 
-  /// "dp=4:8", or "dp_cp=(2:32,4:2)" where several extents remain, or "cp=1".
+  /// "dp=4:8", or "dp_cp=(2:32,4:2)" with several extents, or "cp=1".
   std::string to_string() const;
 
   friend bool operator==(const Axis&, const Axis&) = default;

@@ -9,14 +9,14 @@ namespace tessera {
 namespace {
 
 void check_piece(int64_t size, int64_t num_pieces, int64_t index) {
-  TSR_CHECK(size >= 0, "size ", size, " is negative; tensor sizes start at 0");
+  TSR_CHECK(size >= 0, "size ", size, " is negative, but tensor sizes must be at least 0");
   TSR_CHECK(num_pieces > 0, "a dimension cannot be cut into ", num_pieces,
-            " pieces; cut it into at least 1");
+            " pieces; it must be at least 1");
   TSR_CHECK(0 <= index && index < num_pieces, "piece ", index, " of ", num_pieces,
             " does not exist; pieces are numbered from 0");
 }
 
-// Appends the run, joined to the last one where it continues it.
+// Appends the run; merges it with the last one if it continues it.
 void append(Runs& runs, Span run) {
   if (run.size() == 0) return;
   if (!runs.empty() && runs.back().end == run.begin) {
@@ -26,20 +26,19 @@ void append(Runs& runs, Span run) {
   }
 }
 
-// Hands out parts of a list of runs by local index, from front to back: each run is passed once.
+// Reads parts of a list of runs by local index, from front to back: passes each run once.
 class RunReader {
  public:
   explicit RunReader(const Runs& runs) : runs_(runs) {}
 
-  // Appends what lies at the local indices of `wanted`, which begins where the last call ended or
-  // later.
+  // Appends the local indices of `wanted`, which must start after the previous call's.
   void read(Span wanted, Runs& part) {
     while (run_ < runs_.size() && first_ < wanted.end) {
       const Span& run = runs_[run_];
       const int64_t begin = std::max(wanted.begin - first_, int64_t{0});
       const int64_t end = std::min(wanted.end - first_, run.size());
       if (begin < end) append(part, {run.begin + begin, run.begin + end});
-      if (end < run.size()) return;  // The next call may want the rest.
+      if (end < run.size()) return;  // The next call may need the rest.
       first_ += run.size();
       ++run_;
     }
@@ -48,7 +47,7 @@ class RunReader {
  private:
   const Runs& runs_;
   size_t run_ = 0;
-  int64_t first_ = 0;  // The local index at which the run begins.
+  int64_t first_ = 0;  // The local index at which the run starts.
 };
 
 struct Cut {
@@ -81,13 +80,13 @@ void check_mesh(std::span<const int64_t> mesh_shape, std::span<const int64_t> co
             " axes; give at most one per axis");
   for (size_t i = 0; i < mesh_shape.size(); ++i) {
     TSR_CHECK(mesh_shape[i] > 0, "mesh axis ", i, " has size ", mesh_shape[i],
-              "; sizes start at 1");
+              "; sizes must be at least 1");
     TSR_CHECK(0 <= coordinate[i] && coordinate[i] < mesh_shape[i], "index ", coordinate[i],
               " is outside mesh axis ", i, "; it has indices 0 to ", mesh_shape[i] - 1);
   }
 }
 
-// For each tensor dimension what the rank holds of it.
+// The rank's indices per tensor dimension.
 std::vector<Runs> local_runs(std::span<const int64_t> global_shape,
                              std::span<const int64_t> mesh_shape,
                              std::span<const int64_t> coordinate,
@@ -96,14 +95,14 @@ std::vector<Runs> local_runs(std::span<const int64_t> global_shape,
   std::vector<Runs> runs(global_shape.size());
   for (size_t dim = 0; dim < runs.size(); ++dim) {
     TSR_CHECK(global_shape[dim] >= 0, "dimension ", dim, " has size ", global_shape[dim],
-              "; tensor sizes start at 0");
+              "; tensor sizes must be at least 0");
     append(runs[dim], {0, global_shape[dim]});
   }
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     const auto found = cut_of(placements[axis]);
     if (!found) continue;
     TSR_CHECK(found->split_factor > 0, "placement ", to_string(placements[axis]),
-              " has split factor ", found->split_factor, "; split factors start at 1");
+              " has split factor ", found->split_factor, "; split factors must be at least 1");
     Runs& mine = runs[normal_dim(found->dim, runs.size(), placements[axis])];
     mine = cut_runs(mine, found->split_factor, mesh_shape[axis], coordinate[axis]);
   }
@@ -125,7 +124,7 @@ int64_t end_of(const Box& box, size_t dim) {
 Span chunk(int64_t size, int64_t num_pieces, int64_t index) {
   check_piece(size, num_pieces, index);
   const int64_t piece = size / num_pieces + (size % num_pieces == 0 ? 0 : 1);
-  // Past the end the product is not taken: it could overflow.
+  // Avoids the product beyond the end, which could overflow.
   if (piece == 0 || index > size / piece) return {size, size};
   return {index * piece, index * piece + std::min(piece, size - index * piece)};
 }
@@ -142,7 +141,7 @@ Runs cut_runs(const Runs& runs, int64_t split_factor, int64_t num_pieces, int64_
   Runs mine;
   for (int64_t piece = 0; piece < split_factor; ++piece) {
     const Span outer = chunk(size, split_factor, piece);
-    if (outer.size() == 0) break;  // All later pieces are empty, too.
+    if (outer.size() == 0) break;  // All later pieces are empty as well.
     const Span inner = chunk(outer.size(), num_pieces, index);
     reader.read({outer.begin + inner.begin, outer.begin + inner.end}, mine);
   }

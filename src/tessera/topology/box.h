@@ -33,11 +33,11 @@ using Runs = std::vector<Span>;
 
 int64_t total_size(const Runs& runs);
 
-/// What an axis of `num_pieces` ranks leaves of these indices to the rank at `index`: they are cut
-/// into `split_factor` pieces, and each of these over the axis. A plain shard has factor 1.
+/// The part of these indices for rank `index` of an axis of `num_pieces` ranks: splits them into
+/// `split_factor` pieces, and each of these over the axis. A plain shard has factor 1.
 Runs cut_runs(const Runs& runs, int64_t split_factor, int64_t num_pieces, int64_t index);
 
-/// Where a shard lies in its global tensor.
+/// The position of a shard in its global tensor.
 struct Box {
   std::vector<int64_t> shape;
   std::vector<int64_t> offset;
@@ -47,11 +47,11 @@ struct Box {
 };
 std::ostream& operator<<(std::ostream& out, const Box& box);
 
-/// What two boxes of one tensor share; nothing where they do not meet.
+/// The intersection of two boxes of one tensor; nothing if it is empty.
 std::optional<Box> intersect(const Box& a, const Box& b);
 
-/// The shape of the shard that the rank at `coordinate` of a mesh holds, and the global index of
-/// its first element. An empty shard lies at the end of each dimension in which it is empty.
+/// The shape of the shard on the rank at `coordinate` of a mesh, and the global index of its first
+/// element. An empty shard lies at the end of each dimension in which it is empty.
 ///
 /// Placement i belongs to mesh axis i, outer to inner; missing ones mean Replicate. Negative
 /// dimensions count from the end. A strided shard may lie in several pieces: see local_boxes.
@@ -60,8 +60,8 @@ Box compute_local_shape_and_global_offset(std::span<const int64_t> global_shape,
                                           std::span<const int64_t> coordinate,
                                           std::span<const Placement> placements);
 
-/// The same shard as the boxes it consists of, in the row-major order of the local tensor's grid of
-/// pieces. One box unless a strided shard left gaps; none for an empty shard.
+/// The boxes of the same shard, in the row-major order of the local tensor's grid of pieces. One
+/// box unless a strided shard left gaps; none for an empty shard.
 std::vector<Box> local_boxes(std::span<const int64_t> global_shape,
                              std::span<const int64_t> mesh_shape,
                              std::span<const int64_t> coordinate,

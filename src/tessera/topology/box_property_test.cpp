@@ -1,4 +1,4 @@
-// Properties of the shard arithmetic on random shapes, meshes and placements.
+// Properties of the shard arithmetic for random shapes, meshes and placements.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -54,7 +54,7 @@ Layout mesh_of(const Sharding& sharding) {
   return Layout::row_major(axes);
 }
 
-// The local index list of one dimension, cut by hand the way the definition says.
+// The local index list of one dimension, computed directly by the definition.
 Shape brute_force_indices(const Sharding& sharding, const Coordinate& at, size_t dim) {
   Shape indices;
   for (int64_t i = 0; i < sharding.global_shape[dim]; ++i) indices.push_back(i);
@@ -107,7 +107,7 @@ RC_GTEST_PROP(BoxProperty, ShapeAndOffsetAgreeWithBruteForce, ()) {
 RC_GTEST_PROP(BoxProperty, BoxesOfTheShardsCoverEachElementEquallyOften, ()) {
   const Sharding s = any_sharding();
   const Layout mesh = mesh_of(s);
-  int64_t copies = 1;  // Every axis that does not cut multiplies the holders.
+  int64_t copies = 1;  // Every axis that does not shard multiplies the replicas.
   for (size_t i = 0; i < s.placements.size(); ++i) {
     const bool cuts = std::holds_alternative<Shard>(s.placements[i]) ||
                       std::holds_alternative<StridedShard>(s.placements[i]);

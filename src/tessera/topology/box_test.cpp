@@ -68,7 +68,7 @@ TEST(LocalShape, MissingPlacementsReplicate) {
   EXPECT_EQ(box_at({3, 5}, {8}, {6}, {Shard{-1}}), (Box{{3, 0}, {0, 5}}));
 }
 
-// Answers of PyTorch 2.13 for the same shapes, meshes and placements.
+// Results of PyTorch 2.13 for the same shapes, meshes and placements.
 TEST(LocalShape, StridedShardsAsInPyTorch) {
   const Placements strided{StridedShard{0, 3}, Shard{0}};
   EXPECT_EQ(box_at({11}, {2, 2}, {0, 0}, strided), (Box{{3}, {0}}));

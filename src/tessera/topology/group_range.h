@@ -14,11 +14,11 @@ namespace tessera TSR_API {
 
 class RankTable;
 
-/// All groups along some axes of a layout. A group is made when it is looked at.
+/// All groups along some axes of a layout. A group is computed on access.
 class GroupRange {
  public:
   /// `within` leads from a group's first member to the others, `between` from group to group; both
-  /// slowest first. `table` is null where positions are ranks.
+  /// slowest first. `table` is null if positions are ranks.
   GroupRange(int64_t origin, std::span<const Extent> within, std::vector<Extent> between,
              std::shared_ptr<const RankTable> table);
 

@@ -11,13 +11,13 @@
 namespace tessera {
 namespace {
 
-// Axes over the positions 0..N-1, the first given one fastest.
+// Axes over the positions 0..N-1, the first one fastest.
 std::vector<Axis> dense_axes(const auto& sizes) {
   std::vector<Axis> axes;
   int64_t stride = 1;
   for (const auto& [name, size] : sizes) {
-    TSR_CHECK(!name.empty(), "an axis of size ", size, " has no name; name every axis");
-    TSR_CHECK(size > 0, "axis '", name, "' has size ", size, "; sizes start at 1");
+    TSR_CHECK(!name.empty(), "an axis of size ", size, " has no name; give every axis a name");
+    TSR_CHECK(size > 0, "axis '", name, "' has size ", size, "; sizes must be at least 1");
     axes.emplace_back(name, std::vector<Extent>{{size, stride}});
     stride = checked_multiply(stride, size, "the number of ranks");
   }
@@ -30,7 +30,7 @@ std::vector<Axis> row_major_axes(const AxisSizes& sizes) {
   return axes;
 }
 
-// Whether the list is first, first + 1, …: then no table is needed.
+// Whether the list is first, first + 1, …, so that no table is needed.
 bool is_consecutive(std::span<const GlobalRank> ranks) {
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].value < 0 || ranks[i].value - ranks[0].value != static_cast<int64_t>(i)) {
@@ -47,7 +47,7 @@ Layout::Layout(std::vector<Axis> axes, int64_t origin, std::shared_ptr<const Ran
   for (size_t a = 0; a < axes_.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
       TSR_CHECK(axes_[a].name() != axes_[b].name(), "axis '", axes_[a].name(),
-                "' is named twice; give every axis a name of its own");
+                "' appears twice; give every axis its own name");
     }
     size_ *= axes_[a].size();
     int64_t weight = axes_[a].size();
@@ -64,7 +64,7 @@ Layout Layout::row_major(const AxisSizes& axes) {
 }
 
 Layout Layout::first_fastest(const AxisSizes& axes, GlobalRank origin) {
-  TSR_CHECK(origin.value >= 0, "the first rank is ", origin, "; ranks start at 0");
+  TSR_CHECK(origin.value >= 0, "the first rank is ", origin, "; ranks must be at least 0");
   Layout layout(dense_axes(axes), origin.value, nullptr);
   TSR_CHECK(origin.value <= std::numeric_limits<int64_t>::max() - layout.size(), "rank offset ",
             origin, " plus ", layout.size(), " ranks overflows 64 bits; choose a smaller offset");
@@ -74,7 +74,7 @@ Layout Layout::first_fastest(const AxisSizes& axes, GlobalRank origin) {
 Layout Layout::from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks) {
   Layout grid = row_major(axes);
   TSR_CHECK(grid.size() == static_cast<int64_t>(ranks.size()), "a grid ", grid, " of ", grid.size(),
-            " positions got a list of ", ranks.size(),
+            " positions was given a list of ", ranks.size(),
             " ranks; the product of the sizes must be the length of the list");
   if (is_consecutive(ranks)) {
     grid.origin_ = ranks.empty() ? 0 : ranks[0].value;
@@ -141,9 +141,9 @@ Layout Layout::select(const AxisNames& names, GlobalRank through) const {
 }
 
 Layout Layout::flatten(const AxisNames& names, const std::string& name) const {
-  TSR_CHECK(!names.empty(), "no axis was named to be flattened into '", name,
-            "'; name at least one of ", join(axis_names(), ", "));
-  TSR_CHECK(!name.empty(), "the flattened axis has no name; name every axis");
+  TSR_CHECK(!names.empty(), "no axis to flatten into '", name, "'; give at least one of ",
+            join(axis_names(), ", "));
+  TSR_CHECK(!name.empty(), "the flattened axis has no name; give it one");
   const std::vector<size_t> chosen = axis_indices(names);
   std::vector<Extent> extents;
   for (const size_t i : chosen) {
@@ -167,29 +167,29 @@ Layout Layout::split(std::string_view name, const AxisSizes& parts) const {
 }
 
 Layout Layout::permute(const AxisNames& names) const {
-  TSR_CHECK(names.size() == axes_.size(), "permute got ", names.size(), " of ", axes_.size(),
-            " axes; name each of ", join(axis_names(), ", "), " once");
+  TSR_CHECK(names.size() == axes_.size(), "permute was given ", names.size(), " of ", axes_.size(),
+            " axes; give each of ", join(axis_names(), ", "), " once");
   std::vector<Axis> axes;
   for (const size_t i : axis_indices(names)) axes.push_back(axes_[i]);
   return Layout(std::move(axes), origin_, table_);
 }
 
 Layout Layout::concatenate(std::span<const Layout> parts, GlobalRank through) {
-  TSR_CHECK(!parts.empty(), "no layouts were given to be concatenated; give at least 1");
+  TSR_CHECK(!parts.empty(), "no layouts were given to concatenate; give at least 1");
   std::vector<Axis> axes;
-  const int64_t at = parts[0].position_of(through).value_or(0);  // In every part: one table.
+  const int64_t at = parts[0].position_of(through).value_or(0);  // The same in every part.
   int64_t origin = at;
   for (const Layout& part : parts) {
     TSR_CHECK(part.contains(through) && part.table_ == parts[0].table_, "the layouts ", parts[0],
               " and ", part, " were not selected from one layout through rank ", through,
-              "; concatenate what was");
+              "; concatenate only such layouts");
     origin -= at - part.origin_;
     axes.insert(axes.end(), part.axes_.begin(), part.axes_.end());
   }
   Layout joined(std::move(axes), origin, parts[0].table_);
   joined.check_axes_are_apart();
   TSR_CHECK(origin >= 0, "the layouts ", join(parts, ", "),
-            " were not selected from one layout: together they begin before rank 0");
+            " were not selected from one layout: together they start before rank 0");
   return joined;
 }
 
@@ -256,7 +256,7 @@ std::vector<size_t> Layout::axis_indices(const AxisNames& names) const {
   for (const std::string& name : names) {
     const size_t index = axis_index(name);
     TSR_CHECK(std::ranges::find(indices, index) == indices.end(), "axis '", name,
-              "' is named twice; name every axis once");
+              "' appears twice; give every axis once");
     indices.push_back(index);
   }
   return indices;
@@ -320,14 +320,14 @@ int64_t Layout::position(std::span<const int64_t> coordinate) const {
   return at;
 }
 
-// Each digit must step over whole rounds of the next smaller one; otherwise a rank could be reached
+// Each digit must step over whole rounds of the next smaller one. Otherwise a rank could be reached
 // in two ways, or other ranks would see other grids.
 void Layout::check_axes_are_apart() const {
   for (size_t i = 1; i < digits_.size(); ++i) {
     const auto [size, stride] = digits_[i].extent;
     TSR_CHECK(digits_[i - 1].extent.stride % (size * stride) == 0, "the axes ",
               axes_[digits_[i - 1].axis].to_string(), " and ", axes_[digits_[i].axis].to_string(),
-              " step through the same ranks; choose one of them");
+              " overlap in their ranks; choose one of them");
   }
 }
 

@@ -23,17 +23,17 @@ class RankTable;
 using Coordinate = std::vector<int64_t>;
 using AxisNames = std::vector<std::string>;
 
-/// N ranks laid out as a grid of named axes: the value from which groups, meshes and pictures are
-/// derived. Immutable, cheap to copy, no process and no torch behind it.
+/// N ranks laid out as a grid of named axes, from which groups, meshes and pictures are derived. An
+/// immutable value that is cheap to copy; needs no processes and no torch.
 ///
 ///   const Layout mesh = Layout::row_major({{"dp", 2}, {"tp", 4}});   // tp varies fastest
 ///   mesh.group_of(GlobalRank{5}, {"tp"});                            // 4 5 6 7
 ///   mesh.group_of(GlobalRank{5}, {"dp"});                            // 1 5
 ///
-/// Wrong axes, sizes, coordinates and ranks raise ConfigError.
+/// ConfigError for wrong axes, sizes, coordinates and ranks.
 ///
-/// What refers to the inside of a value (here and in other values) is a copy where the value is a
-/// temporary: `for (const Axis& axis : Layout::row_major(sizes).axes())` is safe.
+/// Accessors to the inside of a value return a copy if the value is a temporary (here and in other
+/// classes): `for (const Axis& axis : Layout::row_major(sizes).axes())` is safe.
 class Layout {
  public:
   /// The last axis varies fastest: OLMo's, NeMo's and PyTorch's convention.
@@ -53,7 +53,7 @@ class Layout {
   Axis axis(std::string_view name) && { return axis(name); }
   /// The number of ranks.
   int64_t size() const { return size_; }
-  /// Every rank, in row-major order of the axes as they stand.
+  /// Every rank, in row-major order of the axes.
   RankGroup ranks() const;
   GlobalRank largest_rank() const;
 
@@ -62,16 +62,16 @@ class Layout {
   int64_t coordinate(GlobalRank rank, std::string_view axis) const;
   GlobalRank rank(std::span<const int64_t> coordinate) const;
 
-  /// The sub-grid of these axes, in this order, that goes through `through`.
+  /// The sub-grid of these axes, in this order, that contains `through`.
   Layout select(const AxisNames& names, GlobalRank through) const;
-  /// The named axes, adjacent or not, as one axis: the first named is slowest and gives the place.
+  /// Joins the named axes, adjacent or not, into one, the first one slowest and giving the place.
   Layout flatten(const AxisNames& names, const std::string& name) const;
-  /// One axis cut into several, the first part slowest: the inverse of flatten.
+  /// Splits one axis into several, the first part slowest: the inverse of flatten.
   Layout split(std::string_view name, const AxisSizes& parts) const;
   /// The same ranks with the axes in another order.
   Layout permute(const AxisNames& names) const;
-  /// Sub-grids of one layout that all go through `through`, as one grid: their axes side by side.
-  /// Refused are axes that step through the same ranks.
+  /// Joins sub-grids of one layout that all contain `through` into one grid with all their axes.
+  /// ConfigError if axes overlap in their ranks.
   static Layout concatenate(std::span<const Layout> parts, GlobalRank through);
 
   int64_t group_size(const AxisNames& names) const;
@@ -79,15 +79,15 @@ class Layout {
 
   /// The ranks that differ from `rank` only along the named axes. Costs O(size of the group).
   ///
-  /// Axes nest by their strides, whatever the order in which they are named; a flattened axis
-  /// counts by its own index. On a plain grid the members are thus in increasing position.
+  /// Axes nest by their strides, whatever the order of their names; a flattened axis counts by its
+  /// own index. On a plain grid, the members thus have increasing positions.
   RankGroup group_of(GlobalRank rank, const AxisNames& names) const;
-  /// Where group_of(rank, names) stands in groups(names).
+  /// The index of group_of(rank, names) in groups(names).
   int64_t group_index(GlobalRank rank, const AxisNames& names) const;
-  /// All groups along the named axes, each made when it is reached.
+  /// All groups along the named axes, each computed on access.
   GroupRange groups(const AxisNames& names) const;
 
-  /// "[tp=8:1 dp=4:8 pp=2:32]": for each axis its size and stride.
+  /// "[tp=8:1 dp=4:8 pp=2:32]": the size and stride of each axis.
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Layout& layout) {
     return out << layout.to_string();
@@ -118,11 +118,11 @@ class Layout {
   struct Digit {
     Extent extent;
     size_t axis = 0;
-    int64_t weight = 1;  // What one step adds to the index of the axis.
+    int64_t weight = 1;  // One step adds this to the index of the axis.
   };
 
   std::vector<Axis> axes_;
-  std::vector<Digit> digits_;  // Largest stride first, so that a position is read off greedily.
+  std::vector<Digit> digits_;  // Largest stride first, to decompose a position greedily.
   int64_t size_ = 1;
   int64_t origin_ = 0;                      // The position at coordinate 0.
   std::shared_ptr<const RankTable> table_;  // Null: a position is its rank. Shared by sub-layouts.

@@ -1,4 +1,4 @@
-// Properties of Layout on random grids, each against a brute-force enumeration.
+// Properties of Layout for random grids, compared with brute-force enumeration.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -61,7 +61,7 @@ AxisNames any_order(AxisNames names) {
   return names;
 }
 
-// Ranks grouped by their coordinate on the axes that are not chosen, by looking at every rank.
+// Groups ranks by their coordinate on the other axes, by enumerating all ranks.
 std::map<Coordinate, std::set<GlobalRank>> brute_force_groups(const Layout& layout,
                                                               const AxisNames& chosen) {
   std::map<Coordinate, std::set<GlobalRank>> groups;

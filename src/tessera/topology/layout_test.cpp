@@ -156,11 +156,11 @@ TEST(Layout, AMillionRanksCostNothing) {
 
 TEST(LayoutErrors, NameTheValueAndTheRule) {
   EXPECT_EQ(message_of<ConfigError>([] { Layout::row_major({{"tp", 0}}); }),
-            "axis 'tp' has size 0; sizes start at 1");
+            "axis 'tp' has size 0; sizes must be at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { Layout::row_major({{"tp", 2}, {"tp", 2}}); }),
-            "axis 'tp' is named twice; give every axis a name of its own");
+            "axis 'tp' appears twice; give every axis its own name");
   EXPECT_EQ(message_of<ConfigError>([] { Layout::row_major({{"", 2}}); }),
-            "an axis of size 2 has no name; name every axis");
+            "an axis of size 2 has no name; give every axis a name");
   EXPECT_EQ(message_of<ConfigError>([] { (void)sample().axis("dpp"); }),
             "the layout [pp=2:12 dp=3:4 tp=4:1] has no axis 'dpp'; did you mean 'pp'?");
   EXPECT_EQ(message_of<ConfigError>([] { (void)sample().coordinate(GlobalRank{24}); }),
@@ -220,11 +220,11 @@ TEST(LayoutErrors, RefuseToConcatenateWhatIsNotApart) {
   };
   EXPECT_EQ(message_of<ConfigError>(
                 [&] { concatenate(model, mesh.select({"dp"}, GlobalRank{5}), GlobalRank{5}); }),
-            "the axes m=6:4 and dp=3:4 step through the same ranks; choose one of them");
+            "the axes m=6:4 and dp=3:4 overlap in their ranks; choose one of them");
   EXPECT_THROW(concatenate(tp, tp, GlobalRank{5}), ConfigError);
   EXPECT_THROW(concatenate(tp, mesh.select({"dp"}, GlobalRank{4}), GlobalRank{5}), ConfigError);
   EXPECT_THROW((void)Layout::concatenate({}, GlobalRank{0}), ConfigError);
-  // 6 cut into 2 × 3 and into 3 × 2: rank 8 would count rank 24 in, which is in no grid.
+  // 6 as 2 × 3 and as 3 × 2: rank 8 would include rank 24, which is in no grid.
   const auto outer = model.split("m", AxisSizes{{"a", 2}, {"b", 3}}).select({"a"}, GlobalRank{9});
   const auto inner = model.split("m", AxisSizes{{"c", 3}, {"d", 2}}).select({"d"}, GlobalRank{9});
   EXPECT_THROW(concatenate(outer, inner, GlobalRank{9}), ConfigError);
@@ -236,15 +236,16 @@ TEST(LayoutErrors, RefuseToConcatenateWhatIsNotApart) {
       Layout::first_fastest({{"i", 4}, {"c", 2}}, GlobalRank{1}).select({"c"}, GlobalRank{5})};
   EXPECT_EQ(message_of<ConfigError>([&] { (void)Layout::concatenate(strangers, GlobalRank{5}); }),
             "the layouts [a=2:1] from rank 4, [b=2:2] from rank 3, [c=2:4] from rank 1 were not "
-            "selected from one layout: together they begin before rank 0");
+            "selected from one layout: together they start before rank 0");
 }
 
 TEST(LayoutErrors, RefuseASplitThatIsNoAxis) {
   const Layout layout = Layout::row_major({{"a", 3}, {"b", 2}, {"c", 2}}).flatten({"a", "c"}, "x");
   const AxisSizes parts{{"outer", 2}, {"inner", 3}};
-  EXPECT_EQ(message_of<ConfigError>([&] { (void)layout.split("x", parts); }),
-            "axis x=(3:4,2:1) cannot be split into inner=3: its steps change after every 2 ranks; "
-            "choose a divisor or a multiple of 2");
+  EXPECT_EQ(
+      message_of<ConfigError>([&] { (void)layout.split("x", parts); }),
+      "axis x=(3:4,2:1) cannot be split into inner=3: its stride changes after every 2 ranks; "
+      "choose a divisor or a multiple of 2");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ bool Part::is_whole() const {
 
 std::vector<Span> Part::spans() const {
   std::vector<Span> spans;
-  int64_t before = 0;  // Elements of the box that were passed.
+  int64_t before = 0;  // Elements of the box passed so far.
   for_each_run(shape_, std::span(&box_, 1), [&](Span run) {
     const int64_t begin = std::max(elements_.begin - before, int64_t{0});
     const int64_t end = std::min(elements_.end - before, run.size());

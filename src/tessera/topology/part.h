@@ -9,30 +9,32 @@
 
 namespace tessera TSR_API {
 
-/// Which elements of a tensor a rank holds: a box of it, or of that box's elements a run, as they
-/// follow one another in memory.
+/// The elements of a tensor that a rank holds: a box, or a run of consecutive elements of a box in
+/// its row-major order.
 ///
-///   Part({8, 4}).cut(0, 2, 1)           // Rows 4 to 8, as tensor parallelism cuts,
-///   Part({8, 4}).cut(0, 2, 1).run({0, 6})  // and the first 6 elements of them, as FSDP does.
+///   Part({8, 4}).cut(0, 2, 1)           // Rows 4 to 8, as tensor parallelism shards.
+///   Part({8, 4}).cut(0, 2, 1).run({0, 6})  // Their first 6 elements, as FSDP shards.
 class Part {
  public:
-  /// All of a tensor.
+  /// A whole tensor.
   explicit Part(std::vector<int64_t> shape);
 
   /// Piece `index` of `pieces` of this box along a dimension, by the rule of chunk(). StateError
-  /// for a part that is a run already.
+  /// if this part is already a run.
   Part cut(size_t dim, int64_t pieces, int64_t index) const;
-  /// Some of this part's elements. ConfigError if it does not have them.
+  /// A run of this part's elements. ConfigError if it does not have them.
   Part run(Span elements) const;
 
-  /// Of the whole tensor.
+  /// The shape of the whole tensor.
   const std::vector<int64_t>& shape() const& { return shape_; }
   std::vector<int64_t> shape() && { return std::move(shape_); }
   const Box& box() const& { return box_; }
   Box box() && { return std::move(box_); }
+  /// Which of the box's elements, flattened.
+  Span elements() const { return elements_; }
   int64_t numel() const { return elements_.size(); }
   bool is_whole() const;
-  /// The same elements as runs of the flattened tensor, in the order in which the part holds them.
+  /// The elements as runs of the flattened tensor, in the order in which the part holds them.
   std::vector<Span> spans() const;
 
   friend bool operator==(const Part&, const Part&) = default;
@@ -40,7 +42,7 @@ class Part {
  private:
   std::vector<int64_t> shape_;
   Box box_;
-  Span elements_;  // Of the box.
+  Span elements_;  // Relative to the box.
 };
 
 }  // namespace tessera

@@ -10,10 +10,10 @@
 
 namespace tessera TSR_API {
 
-/// How partial values of several ranks become one.
+/// How partial values of several ranks are reduced.
 enum class ReduceOp { kSum, kAvg, kMin, kMax, kProduct, kBitAnd, kBitOr, kBitXor };
 
-/// Every rank of the axis holds the whole.
+/// Every rank of the axis holds the whole tensor.
 struct Replicate {
   friend bool operator==(const Replicate&, const Replicate&) = default;
 };
@@ -24,21 +24,21 @@ struct Shard {
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
-/// Like Shard, but the dimension is first cut into `split_factor` pieces and each of these is cut
-/// over the axis: what an outer axis holds when an inner axis has cut the same dimension before it.
+/// Like Shard, but first splits the dimension into `split_factor` pieces and shards each over the
+/// axis: the shard of an outer axis after an inner axis has sharded the same dimension.
 struct StridedShard {
   int64_t dim = 0;
   int64_t split_factor = 1;
   friend bool operator==(const StridedShard&, const StridedShard&) = default;
 };
 
-/// Each rank of the axis holds a term; the value is their reduction.
+/// Each rank of the axis holds a partial value; the tensor is their reduction.
 struct Partial {
   ReduceOp op = ReduceOp::kSum;
   friend bool operator==(const Partial&, const Partial&) = default;
 };
 
-/// What one mesh axis does to a tensor. A tensor has one per axis, outermost first.
+/// The placement of a tensor on one mesh axis. A tensor has one per axis, outermost first.
 using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 
 /// "R", "S(0)", "SS(0,2)", "P(sum)".
@@ -48,7 +48,7 @@ std::string to_string(const Placement& placement);
 inline std::ostream& operator<<(std::ostream& out, ReduceOp op) {
   return out << to_string(op);
 }
-/// Placements and their kinds alone: a variant is made of more than those.
+/// Only for placements and their kinds, because a variant converts from other types.
 template <class Kind>
   requires std::same_as<Kind, Placement> || std::same_as<Kind, Replicate> ||
            std::same_as<Kind, Shard> || std::same_as<Kind, StridedShard> ||

@@ -9,8 +9,8 @@
 
 namespace tessera TSR_API {
 
-/// An integer that cannot be mistaken for one of another meaning: it is made explicitly, and
-/// compares with plain integers and with its own kind alone.
+/// An integer with a meaning of its own: construction is explicit, and it compares only with plain
+/// integers and its own type.
 template <class Tag>
 struct Id {
   int64_t value = 0;
@@ -25,17 +25,17 @@ struct Id {
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.value; }
 };
 
-/// A process's number in the whole world.
+/// A process's rank in the world.
 using GlobalRank = Id<struct GlobalRankTag>;
-/// A process's number within one group.
+/// A process's rank in one group.
 using GroupRank = Id<struct GroupRankTag>;
 
 /// The members of one group, in group-rank order.
 using RankGroup = std::vector<GlobalRank>;
 
-/// Plain integers as global ranks, for literals and for borders to plain-integer interfaces.
+/// Plain integers as global ranks, for literals and for interfaces with plain integers.
 RankGroup to_ranks(const std::vector<int64_t>& values);
-/// Global ranks as plain integers, for code that counts with them.
+/// Global ranks as plain integers, for arithmetic.
 std::vector<int64_t> to_integers(const RankGroup& ranks);
 
 }  // namespace tessera

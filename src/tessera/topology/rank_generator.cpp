@@ -9,11 +9,11 @@
 namespace tessera {
 namespace {
 
-// The sequence in which entries that an order string leaves out are appended.
+// The sequence in which entries missing in an order string are appended.
 constexpr std::array<const char*, 5> kEntries{"tp", "pp", "dp", "ep", "cp"};
 
 struct Sizes {
-  int64_t tp, pp, dp, ep, cp;  // As kEntries.
+  int64_t tp, pp, dp, ep, cp;  // In the order of kEntries.
 
   int64_t of(std::string_view entry) const {
     const std::array<int64_t, 5> sizes{tp, pp, dp, ep, cp};
@@ -27,10 +27,10 @@ bool contains(const auto& range, const auto& value) {
 
 void check_entry(std::string_view entry, std::string_view order) {
   TSR_CHECK(contains(kEntries, entry), "order '", order, "' has the unknown entry '", entry,
-            "'; an order joins tp, cp, ep, dp and pp by single hyphens, fastest first");
+            "'; join tp, cp, ep, dp and pp by single hyphens, fastest first");
 }
 
-// The axes of an order string, completed by what it leaves out.
+// The axes of an order string, completed by the missing ones.
 std::vector<AxisSize> ordered_axes(std::string_view order, const Sizes& sizes) {
   const std::string lower = to_lower(order);
   std::vector<AxisSize> axes;
@@ -38,7 +38,7 @@ std::vector<AxisSize> ordered_axes(std::string_view order, const Sizes& sizes) {
     check_entry(entry, order);
     for (const AxisSize& axis : axes) {
       TSR_CHECK(axis.name != entry, "order '", order, "' has the entry '", entry,
-                "' twice; name every entry once");
+                "' twice; give every entry once");
     }
     axes.push_back({std::string(entry), sizes.of(entry)});
   }
@@ -54,13 +54,13 @@ std::vector<AxisSize> ordered_axes(std::string_view order, const Sizes& sizes) {
 
 Layout make_layout(std::string_view order, const Sizes& sizes, int64_t rank_offset) {
   for (const char* entry : kEntries) {
-    TSR_CHECK(sizes.of(entry) > 0, "size ", sizes.of(entry), " of ", entry,
-              " is not positive; sizes start at 1");
+    TSR_CHECK(sizes.of(entry) > 0, "the size of ", entry, " is ", sizes.of(entry),
+              ", but must be at least 1");
   }
   TSR_CHECK(sizes.ep == 1 || sizes.cp == 1, "ep=", sizes.ep, " and cp=", sizes.cp,
             " are both above 1; a rank generator holds either the decoder's layout (ep=1) or the "
             "experts' (cp=1)");
-  TSR_CHECK(rank_offset >= 0, "rank offset ", rank_offset, " is negative; ranks start at 0");
+  TSR_CHECK(rank_offset >= 0, "rank offset ", rank_offset, " is negative, but must be at least 0");
   return Layout::first_fastest(ordered_axes(order, sizes), GlobalRank{rank_offset});
 }
 

@@ -49,14 +49,14 @@ TEST(RankGeneratorErrors, NameTheValueTheRuleAndTheFix) {
       message_of<ConfigError>([] { RankGenerator(2, 1, 2, 1, 1, "tp-pp"); }),
       "dp has size 2 but is not in order 'tp-pp'; add 'dp' to the order or set its size to 1");
   EXPECT_EQ(message_of<ConfigError>([] { RankGenerator(2, 1, 1, 1, 1, "tp-foo"); }),
-            "order 'tp-foo' has the unknown entry 'foo'; an order joins tp, cp, ep, dp and pp by "
+            "order 'tp-foo' has the unknown entry 'foo'; join tp, cp, ep, dp and pp by "
             "single hyphens, fastest first");
   EXPECT_EQ(message_of<ConfigError>([] { RankGenerator(2, 1, 1, 1, 1, "tp-dp-tp"); }),
-            "order 'tp-dp-tp' has the entry 'tp' twice; name every entry once");
+            "order 'tp-dp-tp' has the entry 'tp' twice; give every entry once");
   EXPECT_EQ(message_of<ConfigError>([] { RankGenerator(0, 1, 1, 1, 1, kDefaultOrder); }),
-            "size 0 of tp is not positive; sizes start at 1");
+            "the size of tp is 0, but must be at least 1");
   EXPECT_EQ(message_of<ConfigError>([] { RankGenerator(1, 1, 1, 1, 1, kDefaultOrder, -1); }),
-            "rank offset -1 is negative; ranks start at 0");
+            "rank offset -1 is negative, but must be at least 0");
   EXPECT_EQ(message_of<ConfigError>([] { RankGenerator(1, 2, 1, 1, 2, kDefaultOrder); }),
             "ep=2 and cp=2 are both above 1; a rank generator holds either the decoder's layout "
             "(ep=1) or the experts' (cp=1)");

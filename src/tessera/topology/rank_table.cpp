@@ -14,9 +14,9 @@ RankTable::RankTable(std::span<const GlobalRank> ranks)
   std::ranges::sort(by_rank_, {}, [this](int64_t at) { return rank(at); });
   for (size_t i = 0; i < by_rank_.size(); ++i) {
     const GlobalRank here = rank(by_rank_[i]);
-    TSR_CHECK(here.value >= 0, "rank ", here, " is negative; ranks start at 0");
+    TSR_CHECK(here.value >= 0, "rank ", here, " is negative, but ranks must be at least 0");
     TSR_CHECK(i == 0 || here != rank(by_rank_[i - 1]), "rank ", here,
-              " stands twice in the rank list; list every rank once");
+              " appears twice in the rank list; list every rank once");
   }
 }
 
@@ -35,7 +35,7 @@ RankGroup positions_along(int64_t first, std::span<const Extent> extents) {
   size_t total = 1;
   for (const Extent extent : extents) total *= static_cast<size_t>(extent.size);
   RankGroup positions(total, GlobalRank{first});
-  size_t filled = 1;  // What the inner extents reach stands at the front, and is copied outwards.
+  size_t filled = 1;  // Positions of the inner extents come first and are copied outwards.
   for (const auto [size, stride] : reversed(extents)) {
     for (size_t copy = 1; copy < static_cast<size_t>(size); ++copy) {
       const int64_t shift = static_cast<int64_t>(copy) * stride;

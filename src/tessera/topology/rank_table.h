@@ -11,10 +11,10 @@
 
 namespace tessera TSR_API {
 
-/// A renaming of positions: position i of the grid is rank ranks[i]. Knows the way back, too.
+/// Maps positions to ranks: position i of the grid is rank ranks[i]. Has the inverse, too.
 class RankTable {
  public:
-  /// Negative and repeated ranks raise ConfigError.
+  /// ConfigError for negative and repeated ranks.
   explicit RankTable(std::span<const GlobalRank> ranks);
 
   GlobalRank rank(int64_t position) const { return ranks_[static_cast<size_t>(position)]; }
@@ -24,10 +24,10 @@ class RankTable {
 
  private:
   RankGroup ranks_;
-  std::vector<int64_t> by_rank_;  // Positions, sorted by the rank that each holds.
+  std::vector<int64_t> by_rank_;  // Positions, sorted by rank.
 };
 
-/// The positions that the extents reach from `first`, the first extent slowest; as ranks where no
+/// The positions along the extents from `first`, the first extent slowest; they are ranks unless a
 /// table renames them.
 RankGroup positions_along(int64_t first, std::span<const Extent> extents);
 

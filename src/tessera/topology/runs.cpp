@@ -12,8 +12,8 @@ namespace {
 void check_inside(const Box& piece, std::span<const int64_t> global_shape) {
   const Box whole{{global_shape.begin(), global_shape.end()},
                   std::vector<int64_t>(global_shape.size(), 0)};
-  TSR_CHECK(intersect(piece, whole) == piece, "box ", piece, " does not lie in a tensor of shape (",
-            join(global_shape, ","), "); give boxes with elements, within it");
+  TSR_CHECK(intersect(piece, whole) == piece, "box ", piece, " is not inside a tensor of shape (",
+            join(global_shape, ","), "); give non-empty boxes inside it");
 }
 
 Runs runs_along(size_t dim, std::span<const Box> pieces) {
@@ -33,7 +33,7 @@ std::vector<Runs> grid_of(size_t num_dims, std::span<const Box> pieces) {
     num_pieces *= grid.back().size();
   }
   TSR_CHECK(num_pieces == pieces.size(), "boxes ", join(pieces, " "),
-            " are no grid; give them as local_boxes does");
+            " do not form a grid; give them as local_boxes returns them");
   return grid;
 }
 
@@ -42,10 +42,10 @@ struct Walk {
   std::span<const int64_t> shape;
   const std::vector<Runs>& grid;
   const std::function<void(Span)>& visit;
-  size_t last = 0;  // Later dimensions are whole and do not interrupt a run.
-  int64_t row = 1;  // How many elements the later dimensions have.
+  size_t last = 0;  // Later dimensions are whole, so runs continue across them.
+  int64_t row = 1;  // The number of elements of the later dimensions.
 
-  /// `index` counts the rows of the dimensions before `dim`.
+  /// `index` counts the rows of the previous dimensions.
   void along(size_t dim, int64_t index) const {
     const int64_t begin = index * shape[dim];
     for (const Span& run : grid[dim]) {

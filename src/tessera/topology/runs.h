@@ -9,11 +9,11 @@
 
 namespace tessera TSR_API {
 
-/// Calls `visit` with each run of neighbours that a shard consists of, as places in the row-major
-/// order of the whole tensor, in the order of the shard's own elements.
+/// Calls `visit` with each run of consecutive elements of a shard, as indices in the row-major
+/// order of the whole tensor, in the order of the shard's elements.
 ///
-/// `pieces` are a shard's boxes as local_boxes gives them: a grid, the last dimension fastest. Rows
-/// that follow one another in the whole are one run.
+/// `pieces` are a shard's boxes as local_boxes returns them: a grid, the last dimension fastest.
+/// Consecutive rows of the whole tensor form one run.
 void for_each_run(std::span<const int64_t> global_shape, std::span<const Box> pieces,
                   const std::function<void(Span)>& visit);
 

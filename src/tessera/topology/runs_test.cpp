@@ -37,12 +37,13 @@ TEST(Runs, PiecesOfAStridedShardInterleaveInTheLocalOrder) {
 }
 
 TEST(RunsErrors, NameTheValueTheRuleAndTheFix) {
-  EXPECT_EQ(testkit::message_of<ConfigError>([] { runs_of({4, 3}, {{{2, 3}, {3, 0}}}); }),
-            "box (2,3)@(3,0) does not lie in a tensor of shape (4,3); give boxes with elements, "
-            "within it");
-  EXPECT_EQ(testkit::message_of<ConfigError>(
-                [] { runs_of({4, 4}, {{{1, 1}, {0, 0}}, {{1, 1}, {2, 2}}}); }),
-            "boxes (1,1)@(0,0) (1,1)@(2,2) are no grid; give them as local_boxes does");
+  EXPECT_EQ(
+      testkit::message_of<ConfigError>([] { runs_of({4, 3}, {{{2, 3}, {3, 0}}}); }),
+      "box (2,3)@(3,0) is not inside a tensor of shape (4,3); give non-empty boxes inside it");
+  EXPECT_EQ(
+      testkit::message_of<ConfigError>(
+          [] { runs_of({4, 4}, {{{1, 1}, {0, 0}}, {{1, 1}, {2, 2}}}); }),
+      "boxes (1,1)@(0,0) (1,1)@(2,2) do not form a grid; give them as local_boxes returns them");
   EXPECT_THROW(runs_of({1, 1}, {{{1}, {0}}}), ConfigError);
   EXPECT_THROW(runs_of({INT64_MAX, 2}, {{{1, 1}, {0, 0}}}), ConfigError);
 }

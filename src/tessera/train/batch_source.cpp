@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// The tensor keeps the numbers alive.
+// The tensor keeps the vector alive.
 at::Tensor tensor_of(std::vector<int64_t> numbers, at::IntArrayRef shape) {
   auto owner = std::make_shared<std::vector<int64_t>>(std::move(numbers));
   int64_t* const data = owner->data();

@@ -11,19 +11,20 @@
 
 namespace tessera TSR_API {
 
-/// Rows of a batch, along dimension 0 of both.
+/// Rows of a batch, along dimension 0 of both tensors.
 struct BatchTensors {
   at::Tensor inputs;
   at::Tensor targets;
 };
 
-/// Where the training loop gets its batches.
+/// The source of batches for the training loop.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// The rows of every batch, over all ranks.
+  /// Number of rows per batch, over all ranks.
   virtual int64_t batch() const = 0;
-  /// Some rows of the batch of a step, from 0. The same step gives the same batch on all ranks.
+  /// A range of rows of the batch of a step. Steps count from 0. The same step has the same batch
+  /// on all ranks.
   virtual BatchTensors rows(int64_t step, Span rows) const = 0;
 };
 
@@ -41,7 +42,7 @@ class TokenBatches final : public BatchSource {
   Batches batches_;
 };
 
-/// Takes the rows' memory.
+/// Takes over the memory of the rows.
 BatchTensors to_tensors(BatchRows rows);
 
 }  // namespace tessera

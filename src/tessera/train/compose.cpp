@@ -1,4 +1,4 @@
-// All of N-D parallelism on one screen: each strategy is a folder of parallel/ and a line in
+// All of N-D parallelism on one screen: each strategy is a folder in parallel/ and a line in
 // compose().
 #include "tessera/train/compose.h"
 
@@ -8,6 +8,8 @@
 
 #include "tessera/base/check.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
+#include "tessera/parallel/fsdp/fsdp_stage.h"
+#include "tessera/parallel/recompute/recompute.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/model_stage.h"
 
@@ -17,21 +19,29 @@ namespace {
 void check_batch(const RealizedPlan& plan, int64_t batch) {
   const int64_t sharers = plan.group("batch").size();
   TSR_CHECK(batch >= sharers, "a batch of ", batch, " rows is too small for ", sharers,
-            " replicas, each of which takes at least 1");
+            " replicas; choose at least 1 row per replica");
 }
 
-// The units that this rank runs, with the values of its parts of them.
+// The units that this rank runs.
 std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan,
                                     const Schedule& schedule) {
   const Group& pp = plan.group("pp");
   std::vector<ModelStage> stages = build_stages(model, schedule, pp.rank());
   place_parameters(stages, model, plan.plan(), pp.global_rank(pp.rank()));
-  if (!model.fill) return stages;
-  for (const ModelStage& stage : stages) model.fill(stage.parameters());
   return stages;
 }
 
-// Parameters by the group that sums their gradients.
+void fill(const std::vector<ModelStage>& stages, const Model& model) {
+  if (!model.fill) return;
+  for (const ModelStage& stage : stages) model.fill(stage.parameters());
+}
+
+double share_of(const RealizedPlan& plan, int64_t batch) {
+  const Span rows = rows_of(batch, plan.group("batch"));
+  return static_cast<double>(rows.size()) / static_cast<double>(batch);
+}
+
+// The parameters, by the group that reduces their gradients.
 std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan) {
   std::map<std::string, DdpTensors> by_group;
   for (const Parameter& parameter : stage.parameters()) {
@@ -47,11 +57,40 @@ std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const Reali
 
 std::shared_ptr<DataParallel> replicate(const ModelStage& stage, const RealizedPlan& plan,
                                         const ComposeOptions& options) {
-  const Span rows = rows_of(options.batch, plan.group("batch"));
-  const double share = static_cast<double>(rows.size()) / static_cast<double>(options.batch);
   const ReduceTime when =
       options.schedule.pp() == 1 ? ReduceTime::kInBackward : ReduceTime::kAtAction;
-  return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when, share);
+  return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when,
+                                    share_of(plan, options.batch));
+}
+
+// Units of the stage that share a parameter.
+SharedUnits shared_units(const ModelStage& stage, const Model& model) {
+  SharedUnits shared;
+  for (const TiedParameter& tied : model.tied) {
+    const auto first = static_cast<size_t>(tied.first - stage.first_unit);
+    const auto second = static_cast<size_t>(tied.second - stage.first_unit);
+    if (first < stage.units.size() && second < stage.units.size()) {
+      shared.emplace_back(first, second);
+    }
+  }
+  return shared;
+}
+
+std::shared_ptr<DataParallel> shard(ModelStage& stage, const Model& model, const RealizedPlan& plan,
+                                    const ComposeOptions& options) {
+  FsdpOptions fsdp = options.fsdp;
+  fsdp.when = options.schedule.pp() == 1 ? ShardTime::kPerUnit : ShardTime::kAtActions;
+  fsdp.share = share_of(plan, options.batch);
+  return std::make_shared<FsdpStage>(
+      stage.units, FsdpGroups{plan.group("dp_shard_cp"), plan.group("dp_replicate")}, fsdp,
+      shared_units(stage, model));
+}
+
+std::shared_ptr<DataParallel> data_parallel_of(ModelStage& stage, const Model& model,
+                                               const RealizedPlan& plan,
+                                               const ComposeOptions& options) {
+  const bool shards = plan.group("dp_shard").size() > 1;
+  return shards ? shard(stage, model, plan, options) : replicate(stage, plan, options);
 }
 
 Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel) {
@@ -79,14 +118,19 @@ PipelineLoss pipeline_loss(const ModelLoss& loss) {
 
 Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
   check_batch(plan, options.batch);
-  const std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
-  TiedParameters tied(model, stages, options.schedule, plan);
+  std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
-  std::vector<Stage> made;
-  for (const ModelStage& stage : stages) {
-    data_parallel.push_back(replicate(stage, plan, options));
-    made.push_back(pipeline_stage(stage, data_parallel.back()));
+  for (ModelStage& stage : stages) {
+    if (options.recompute) std::ranges::transform(stage.units, stage.units.begin(), recompute);
+    data_parallel.push_back(data_parallel_of(stage, model, plan, options));
   }
+  fill(stages, model);
+  std::vector<Stage> made;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    data_parallel[i]->start();
+    made.push_back(pipeline_stage(stages[i], data_parallel[i]));
+  }
+  TiedParameters tied(model, stages, options.schedule, plan);
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
                     {.loss = pipeline_loss(model.loss), .device = options.device});
   return Engine({.plan = plan,

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// The mean square error of a line through the origin.
+// The mean squared error of a line through the origin.
 struct Line {
   at::Tensor slope = at::arange(1, 4, at::kDouble).requires_grad_();
   World world = World::connect(LaunchInfo{}, {});

@@ -47,13 +47,13 @@ at::Tensor Engine::mean_over_all(const at::Tensor& loss) const {
   const at::Tensor part =
       loss.defined() ? loss.detach().to(scalar) * share() : at::zeros({}, scalar);
   const at::Tensor mean = all_reduce(part, parts_.plan.group("loss")).wait();
-  return all_reduce(mean, parts_.plan.group("pp")).wait();  // Zero without the last stage.
+  return all_reduce(mean, parts_.plan.group("pp")).wait();  // Ranks without the last stage add 0.
 }
 
 double Engine::grad_norm() const {
   Parameters counted = parts_.parameters;
   std::erase_if(counted, [](const Parameter& p) { return !p.place.counts; });
-  // A rank without gradients has its zero on the CPU, where the others do not look for it.
+  // Without gradients the zero is on the CPU; the collective needs it on the device.
   const at::Tensor squares = grad_square_sum(counted).to(device());
   return std::sqrt(all_reduce(squares, parts_.plan.group("norm")).wait().item<double>());
 }

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// Where the parts of one rank lie: begin and end of each span, one after the other.
+/// The spans of one rank's parts: begin and end of each.
 using Places = std::map<std::string, std::vector<int64_t>>;
 
 std::map<std::string, Parameter> counted(const Parameters& own) {

@@ -8,9 +8,9 @@
 
 namespace tessera TSR_API {
 
-/// **Collective** among the ranks of a norm group of the plan. On its first rank calls `write` with
-/// a source of whole parameters, which it must ask for each of `whole`, in their order: each is put
-/// together from the parts that count, one at a time. `own` is what this rank holds.
+/// **Collective** over a norm group of the plan. On its first rank, calls `write` with a source of
+/// full parameters. `write` must get each of `whole` from it, in order; each is gathered from the
+/// ranks' parts, one at a time. `own` are this rank's parameters.
 void gather_parameters(const Parameters& own, const Parameters& whole, const Group& group,
                        const std::function<void(const ParameterSource&)>& write);
 

@@ -75,7 +75,7 @@ TokenData open_data(const TrainConfig& config) {
   return data;
 }
 
-// Ranks of one host share its cores.
+// The ranks of a host share its cores.
 void set_threads(const TrainConfig& config) {
   int64_t threads = config.train.threads;
   if (threads == 0 && config.parallel.nproc > 1) {
@@ -86,12 +86,12 @@ void set_threads(const TrainConfig& config) {
 }
 
 World meet(const TrainConfig& config) {
-  // On GPUs, NCCL if every rank has one of its own.
+  // On GPUs: NCCL if every rank has its own GPU.
   const bool cpu = config.train.device == "cpu";
   return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto});
 }
 
-// A signal may reach ranks at different steps; all stop at the same.
+// A signal may reach ranks in different steps; all must stop after the same one.
 bool any_of(bool mine, const Group& group) {
   return all_reduce(at::full({1}, mine, at::kInt), group, ReduceOp::kMax).wait().item<bool>();
 }
@@ -101,7 +101,7 @@ std::string of_first_rank(const std::string& text, const Group& group) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Without validation nothing is held out.
+// Without validation, no data is held out.
 std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainConfig& config) {
   const TokenData data = open_data(config);
   BatchOptions options = batch_options(config.data);

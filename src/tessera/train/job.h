@@ -15,27 +15,27 @@
 
 namespace tessera TSR_API {
 
-/// The parts of a run as its configuration has them.
+/// The parts of a run, made from its configuration.
 struct TrainJob {
-  World world;  // It outlives what follows.
+  World world;  // First member: it outlives the others.
   TokenBatches batches;
-  std::optional<TokenBatches> validation;  // What was held out, if the run validates.
+  std::optional<TokenBatches> validation;  // The held-out data, if the run validates.
   TrainModel model;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   int64_t validate_batches = 0;
-  std::string run_dir;  // Of all ranks: what the first one's configuration says.
+  std::string run_dir;  // From rank 0's configuration; the same on all ranks.
 };
 
-/// **Collective.** Meets the other ranks, opens the data, checks every token, and makes or loads
-/// the model. ConfigError and DataError for whatever does not fit; nothing is written.
+/// **Collective.** Connects to the other ranks, opens the data, checks every token, and makes or
+/// loads the model. ConfigError or DataError if something does not fit. Writes nothing.
 TrainJob make_job(TrainConfig config);
 
-/// What make_job() would refuse before it reads data or meets anyone, said by one process.
+/// The checks of make_job() that need neither data nor other ranks, in one process.
 void check_job(const TrainConfig& config);
 
-/// **Collective.** Trains to the end, or until a rank's hooks ask for a stop; gives the number of
-/// steps done. The validation is the job's own.
+/// **Collective.** Trains until the end, or until the hooks of a rank stop it. Returns the number
+/// of steps done. Uses the job's validation, not that of `hooks`.
 int64_t train(TrainJob& job, TrainerHooks hooks);
 
 }  // namespace tessera

@@ -1,7 +1,10 @@
 #include "tessera/train/model_stage.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "tessera/base/text.h"
 
 namespace tessera {
 namespace {
@@ -10,6 +13,23 @@ bool is_copy(const std::string& name, int64_t unit, const Model& model) {
   return std::ranges::any_of(model.tied, [&](const TiedParameter& tied) {
     return tied.name == name && tied.second == unit;
   });
+}
+
+// One buffer per dtype, and one for what is not trained: it has no gradients to reduce. Tied
+// parameters have buffers of their own, so that all copies are cut alike.
+std::string buffer_of(const Parameter& parameter, const Model& model) {
+  const bool tied =
+      std::ranges::find(model.tied, parameter.name, &TiedParameter::name) != model.tied.end();
+  return concat(parameter.tensor.scalar_type(), parameter.tensor.requires_grad() ? "" : " frozen",
+                tied ? " " + parameter.name : "");
+}
+
+std::map<std::string, std::vector<Parameter*>> by_buffer(Unit& unit, const Model& model) {
+  std::map<std::string, std::vector<Parameter*>> buffers;
+  for (Parameter& parameter : unit.parameters) {
+    buffers[buffer_of(parameter, model)].push_back(&parameter);
+  }
+  return buffers;
 }
 
 }  // namespace
@@ -37,13 +57,17 @@ void place_parameters(std::vector<ModelStage>& stages, const Model& model, const
   for (ModelStage& stage : stages) {
     for (size_t i = 0; i < stage.units.size(); ++i) {
       const int64_t unit = stage.first_unit + static_cast<int64_t>(i);
-      Parameters& parameters = stage.units[i].parameters;
-      std::vector<ParameterShape> shapes;
-      for (const Parameter& p : parameters) {
-        shapes.push_back({p.place.part.shape(), p.tensor_dim, is_copy(p.name, unit, model)});
+      for (const auto& [buffer, parameters] : by_buffer(stage.units[i], model)) {
+        std::vector<ParameterShape> shapes;
+        for (const Parameter* const p : parameters) {
+          shapes.push_back({p->place.part.shape(), p->tensor_dim, is_copy(p->name, unit, model)});
+        }
+        const std::vector<ParameterPlace> places = place_buffer(plan, rank, shapes);
+        for (size_t j = 0; j < places.size(); ++j) {
+          parameters[j]->place = places[j];
+          parameters[j]->place.buffer = buffer;
+        }
       }
-      const std::vector<ParameterPlace> places = place_unit(plan, rank, shapes);
-      for (size_t j = 0; j < places.size(); ++j) parameters[j].place = places[j];
     }
   }
 }

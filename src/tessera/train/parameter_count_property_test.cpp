@@ -1,5 +1,5 @@
-// Counts over all ranks of random layouts who holds, reduces, counts and writes each element of
-// each parameter of a Llama.
+// Counts which ranks of random layouts hold, reduce, count and write each element of each parameter
+// of a Llama.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -43,13 +43,13 @@ ParallelDims any_dims() {
   return dims;
 }
 
-/// What is known of one element of one parameter.
+/// The counts of one element of one parameter.
 struct Count {
   std::vector<GlobalRank> holders = {};
   std::map<RankGroup, int64_t> counted = {};  // By norm group.
 };
 
-/// The elements of a parameter, by their index in the whole.
+/// The elements of a parameter, by their index in the full parameter.
 struct Counts {
   std::vector<Count> elements = {};
   bool tensor_cut = false;
@@ -69,8 +69,8 @@ void add(const Parameter& parameter, const Plan& plan, GlobalRank rank, Counts& 
   }
 }
 
-// The ranks whose gradients come together in what this rank holds: over its shard group, if what
-// is summed there is cut over it, and over the copies.
+// The ranks whose gradients are summed in this rank's part: over its shard group, if the parameter
+// is sharded over it, and over the replicas.
 std::multiset<GlobalRank> summed_over(const Plan& plan, GlobalRank rank, const Parameter& p) {
   const std::vector<std::string>& cut = p.place.cut_over;
   const bool sharded = std::ranges::find(cut, "dp_shard") != cut.end();
@@ -87,7 +87,7 @@ std::multiset<GlobalRank> summed_over(const Plan& plan, GlobalRank rank, const P
   return ranks;
 }
 
-// Each share of the data once, and all of the same stage and tensor part.
+// Each share of the data once; all of the same stage and tensor-parallel rank.
 void check_sum(const Plan& plan, const ParallelDims& dims, GlobalRank rank, const Parameter& p) {
   const Layout& world = plan.layout("world");
   const std::multiset<GlobalRank> ranks = summed_over(plan, rank, p);
@@ -140,7 +140,7 @@ RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAs
     for (const Count& count : counts.elements) {
       RC_ASSERT(static_cast<int64_t>(count.holders.size()) ==
                 copies * expected_holders(dims, counts.tensor_cut));
-      // Once in each norm group: so in norms, and in files, which the first group writes.
+      // Once per norm group, so once in norms, and in files, which the first group writes.
       RC_ASSERT(!count.counted.empty());
       for (const auto& [group, times] : count.counted) RC_ASSERT(times == 1);
       RC_ASSERT(count.counted.contains(*plan.group_of(GlobalRank{0}, "norm")));

@@ -31,7 +31,7 @@ void check_ends(const std::string& name, GroupRank first, GroupRank second, cons
   const auto [low, high] = std::minmax(first.value, second.value);
   TSR_CHECK(low == 0 && high == pp.size() - 1, "parameter '", name, "' is tied between ranks ", low,
             " and ", high, " of a pipeline of ", pp.size(),
-            "; put the units that share it on its first and last rank, or on one");
+            "; put the units that share it on the first and the last rank, or on one rank");
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ TiedParameters::TiedParameters(const Model& model, const std::vector<ModelStage>
   for (const TiedParameter& tied : model.tied) {
     const int64_t first = stage_with(tied.first, units);
     const int64_t second = stage_with(tied.second, units);
-    if (first == second) continue;  // One tensor already.
+    if (first == second) continue;  // Already one tensor.
     Tie tie{.first = find(tied.name, first, stages), .second = find(tied.name, second, stages)};
     const GroupRank first_rank = schedule.rank_of(first);
     const GroupRank second_rank = schedule.rank_of(second);

@@ -12,10 +12,10 @@
 
 namespace tessera TSR_API {
 
-/// Keeps parameters that units of different stages share equal.
+/// Keeps parameters equal that units of different stages share.
 ///
-/// If one rank has both, they share their memory from here on. Otherwise both ranks hold a copy and
-/// their gradients are added up, so that equal updates keep them equal.
+/// If one rank has both, they share memory from now on. Otherwise both ranks hold a copy, and the
+/// gradients of the copies are summed, so that equal updates keep them equal.
 class TiedParameters {
  public:
   /// Local. `stages` are those of this rank and have their values. ConfigError for parameters tied
@@ -23,14 +23,14 @@ class TiedParameters {
   TiedParameters(const Model& model, const std::vector<ModelStage>& stages,
                  const Schedule& schedule, const RealizedPlan& plan);
 
-  /// **Collective.** Adds up the gradients of copies.
+  /// **Collective.** Sums the gradients of the copies.
   void add_gradients() const;
 
  private:
   struct Tie {
-    at::Tensor first;  // Undefined if this rank does not have it,
-    at::Tensor second;
-    std::vector<Group> group = {};  // The two ranks, if they are two.
+    at::Tensor first;               // Undefined if this rank does not have it.
+    at::Tensor second;              // Undefined if this rank does not have it.
+    std::vector<Group> group = {};  // The group of the two ranks, if they differ.
   };
   std::vector<Tie> ties_ = {};
 };

@@ -17,14 +17,20 @@ at::ScalarType dtype_of(const std::string& name) {
   return name == "fp64" ? at::kDouble : at::kFloat;
 }
 
-// `own` is where this process computes if it may use a GPU.
+// `own` is the device of this process if it may use a GPU.
 at::Device device_of(const std::string& name, at::Device own) {
   TSR_CHECK(name == "cpu" || !own.is_cpu(), "device '", name,
-            "' was asked for, but this build or machine has none; use cpu");
+            "' is not available in this build or on this machine; use cpu");
   return name == "cpu" ? at::kCPU : own;
 }
 
-// With values from files, or initial ones.
+Reshard reshard_of(const ParallelSection& parallel) {
+  if (parallel.dp_type == "zero1") return Reshard::kKeep;
+  if (parallel.reshard == "never") return Reshard::kNever;
+  return parallel.reshard == "always" ? Reshard::kAlways : Reshard::kAllButLast;
+}
+
+// Sets values from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options) {
   Model model = llama_model(shape, options);
   if (config.model.path.empty()) {
@@ -72,12 +78,14 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
   const RealizedPlan plan = realize(train_plan(world.size(), dims_of(config.parallel)), world);
-  TrainModel made{
-      .engine = compose(
-          model_of(config, shape, options), plan,
-          {.batch = config.data.batch, .schedule = schedule_of(config), .device = options.device}),
-      .shape = shape,
-      .dtype = options.dtype};
+  TrainModel made{.engine = compose(model_of(config, shape, options), plan,
+                                    {.batch = config.data.batch,
+                                     .schedule = schedule_of(config),
+                                     .device = options.device,
+                                     .recompute = config.parallel.recompute == "full",
+                                     .fsdp = {.reshard = reshard_of(config.parallel)}}),
+                  .shape = shape,
+                  .dtype = options.dtype};
   record_into(config.run.dir, config.run.record_every, made.engine);
   return made;
 }

@@ -13,25 +13,25 @@
 
 namespace tessera TSR_API {
 
-/// A model on its ranks, as a configuration has it.
+/// A distributed model, made from a configuration.
 struct TrainModel {
   Engine engine;
   LlamaConfig shape;
   at::ScalarType dtype;
 
-  /// Of the whole.
+  /// Number of parameters of the whole model.
   int64_t parameter_count() const;
   /// **Collective.** Writes the weights as a Hugging Face folder.
   void save(const std::string& folder) const;
 };
 
-/// The shape that the model has or will have.
+/// The shape of the model, from its files or from the configuration.
 LlamaConfig shape_of(const ModelSection& model);
 
-/// The table by which each replica runs: of the pipeline, or the slices of a batch on one rank.
+/// The schedule of each replica: of the pipeline, or of the slices of a batch on one rank.
 Schedule schedule_of(const TrainConfig& config);
 
-/// **Collective.** The model on the world's ranks, with its values.
+/// **Collective.** Distributes the model over the world's ranks and sets its values.
 TrainModel make_model(const TrainConfig& config, const WorldHandle& world);
 
 }  // namespace tessera

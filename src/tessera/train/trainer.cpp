@@ -22,13 +22,13 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// "cuda" is the GPU that is current.
+// "cuda" is the current GPU.
 c10::DeviceIndex index_of(at::Device device) {
   if (device.has_index()) return device.index();
   return c10::impl::VirtualGuardImpl(device.type()).getDevice().index();
 }
 
-// On a CPU the whole process counts, on other devices what tensors hold there.
+// On a CPU the memory of the process, on other devices that of the tensors.
 int64_t peak_memory(at::Device device) {
   if (!device.is_cpu()) {
     const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(index_of(device));
@@ -45,18 +45,17 @@ BatchTensors batch_of(const Engine& engine, const BatchSource& batches, int64_t 
 }
 
 void check_batches(const Engine& engine, const BatchSource& batches) {
-  TSR_CHECK(batches.batch() == engine.batch(), "batches of ", batches.batch(),
-            " rows for an engine that was composed for ", engine.batch(),
-            "; give both the same number");
+  TSR_CHECK(batches.batch() == engine.batch(), "the batches have ", batches.batch(),
+            " rows, but the engine was composed for ", engine.batch(), "; use the same number");
 }
 
-// Of the whole batch, from this rank's rows.
+// The loss of the whole batch, from this rank's rows.
 double tokens_of(const BatchTensors& own, int64_t batch) {
   return static_cast<double>(own.inputs.numel()) / static_cast<double>(own.inputs.size(0)) *
          static_cast<double>(batch);
 }
 
-// Waits until the device has done what it was given; a CPU has.
+// Waits for the device; a CPU is synchronous.
 void synchronize(at::Device device) {
   if (device.is_cpu()) return;
   c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(index_of(device));
@@ -66,9 +65,9 @@ bool is_finite(const StepMetrics& metrics) {
   return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
 }
 
-// What is timed: all from zero_grad() until the weights are new and the loss is on the host. A step
-// that is not finite ends before it clips or updates anything. The norm waits for the device
-// anyway, so that looking at the loss before the update costs nothing.
+// The time is from zero_grad() until the weights are updated and the loss is on the host. A
+// non-finite step ends before clipping and update. The norm waits for the device anyway, so
+// checking the loss before the update costs nothing.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch, double clip,
                      double rate) {
   const Clock::time_point start = Clock::now();
@@ -91,7 +90,7 @@ bool is_validated(const TrainerOptions& options, int64_t step) {
   return (step + 1) % options.validate_every == 0 || step + 1 == options.steps;
 }
 
-// Says what was wrong with a step, which has changed nothing.
+// Reports a non-finite step, which has changed nothing.
 void refuse(const StepMetrics& metrics, const Parameters& parameters) {
   if (std::isfinite(metrics.loss)) clip_grads_(parameters, metrics.grad_norm, 1);  // Names them.
   throw NumericError(concat("the loss is ", metrics.loss, " at step ", metrics.step,

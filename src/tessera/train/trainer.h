@@ -14,26 +14,26 @@ class Engine;
 class Optimizer;
 
 struct TrainerOptions {
-  int64_t steps = 0;       // The number of the step after the last.
-  int64_t first_step = 0;  // Where a run goes on that has done some.
+  int64_t steps = 0;       // Steps of the whole run.
+  int64_t first_step = 0;  // The step at which a resumed run continues.
   LearningRate learning_rate = {};
-  double clip = 0;             // The largest gradient norm; 0: gradients stay as they are.
-  int64_t validate_every = 0;  // Steps; 0: never. The last step is validated, too.
+  double clip = 0;             // Largest gradient norm; 0: no clipping.
+  int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
 };
 
-/// Who is told and asked while a run goes on; what is empty is not.
+/// Callbacks; an empty one is not called.
 struct TrainerHooks {
   std::function<void(const StepMetrics&)> after_step = {};
-  std::function<double()> validate = {};   // The validation loss, on all ranks alike.
-  std::function<bool()> should_stop = {};  // Before each step.
+  std::function<double()> validate = {};   // Returns the validation loss, the same on all ranks.
+  std::function<bool()> should_stop = {};  // Called before each step.
 };
 
-/// The loop: each step reads a batch, has the engine compute its gradients, clips them and updates
-/// the parameters. Returns the number of the step after the last one done.
+/// The training loop: each step reads a batch, computes its gradients with the engine, clips them
+/// and updates the parameters. Returns the number of the next step.
 ///
-/// A step whose loss or gradient norm is not finite raises NumericError, on all ranks alike, before
-/// it changes anything: parameters and optimizer state are those after the last good step.
-/// `after_step` is called for it first.
+/// If the loss or the gradient norm of a step is non-finite, all ranks throw the same NumericError
+/// before they change anything: parameters and optimizer state are those after the last good step.
+/// `after_step` is called first.
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 

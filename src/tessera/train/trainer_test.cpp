@@ -1,4 +1,4 @@
-// Whole runs of a very small Llama in this process.
+// Complete runs of a very small Llama in this process.
 #include "tessera/train/trainer.h"
 
 #include <ATen/core/Tensor.h>
@@ -133,7 +133,7 @@ TEST_F(Trainer, NormsMayBeLeftWithoutDecay) {
   undecayed.optim = {
       .kind = "sgd", .lr = 1, .schedule = "constant", .weight_decay = 0.5, .clip = 1e-30};
   undecayed.optim.decay_norms = false;
-  undecayed.train.steps = 1;  // Clipped gradients change nothing: what changes is decay.
+  undecayed.train.steps = 1;  // Clipped gradients change nothing, so only decay changes weights.
   TrainJob job = make_job(undecayed);
   train(job, {});
   for (const Parameter& parameter : job.model.engine.parameters()) {
@@ -142,7 +142,7 @@ TEST_F(Trainer, NormsMayBeLeftWithoutDecay) {
   }
 }
 
-TEST_F(Trainer, GoesOnFromAStep) {
+TEST_F(Trainer, ResumesFromAStep) {
   TrainJob whole = make_job(config());
   std::vector<double> losses;
   train(whole, {.after_step = [&](const StepMetrics& step) { losses.push_back(step.loss); }});
@@ -165,7 +165,7 @@ TEST_F(Trainer, RefusesBatchesOfAnotherSize) {
   const TrainJob larger = make_job(other);
   EXPECT_EQ(message_of<ConfigError>(
                 [&] { train(job.options, job.model.engine, larger.batches, *job.optimizer); }),
-            "batches of 5 rows for an engine that was composed for 4; give both the same number");
+            "the batches have 5 rows, but the engine was composed for 4; use the same number");
 }
 
 TEST_F(Trainer, StopsWhenAsked) {
@@ -205,7 +205,7 @@ TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
       };
       const std::string message =
           message_of<NumericError>([&] { train(job, {.after_step = after_step}); });
-      EXPECT_FALSE(is_good(last)) << "the step is told first";
+      EXPECT_FALSE(is_good(last)) << "after_step is called first";
       EXPECT_NE(message.find("learning rate"), std::string::npos) << message;
       ASSERT_FALSE(good.empty());
       for (size_t i = 0; i < good.size(); ++i) {

@@ -8,8 +8,8 @@
 
 namespace tessera::base::detail {
 
-// The two pieces of normal_quantile, without branches. The coefficients are minimax fits of our own
-// (Remez), in variables that keep all of them positive, so that sums lose no digits.
+// The two pieces of normal_quantile, without branches. The coefficients are our own minimax fits
+// (Remez), in variables in which all are positive, so that sums lose no digits.
 
 template <size_t size>
 [[gnu::always_inline]] inline double polynomial(const std::array<double, size>& coefficients,
@@ -19,7 +19,7 @@ template <size_t size>
   return sum;
 }
 
-/// How far from the middle the central piece reaches.
+/// The half-width of the central piece.
 inline constexpr double kCentre = 0.425;
 
 inline bool is_tail(double middle) {
@@ -50,8 +50,7 @@ inline bool is_tail(double middle) {
   // value = mantissa · 2^exponent, the mantissa from sqrt(1/2) to sqrt(2).
   const uint64_t bits = std::bit_cast<uint64_t>(value) - root_half + std::bit_cast<uint64_t>(1.0);
   const double mantissa = std::bit_cast<double>((bits & fraction) + root_half);
-  // An integer below 2^52 becomes a double by standing in the fraction of 2^52: vectors can do
-  // that.
+  // An integer below 2^52 becomes a double by placing it in the fraction of 2^52, as vectors can.
   const double exponent =
       std::bit_cast<double>(std::bit_cast<uint64_t>(0x1p52) | bits >> 52) - (0x1p52 + 1023);
   // ln m = 2 artanh s, by its series.

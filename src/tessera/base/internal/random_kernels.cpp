@@ -1,6 +1,6 @@
-// The loops of the random numbers, in a form that compilers turn into vector instructions. They are
-// compiled once for each width of vectors; CMakeLists.txt forbids the contraction to fused
-// multiply-adds, so that all of them round alike.
+// The loops of the random numbers, in a form that compilers vectorize. They are compiled once per
+// vector width; CMakeLists.txt forbids contraction to fused multiply-adds, so that all of them
+// round alike.
 #include "tessera/base/internal/random_kernels.h"
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include "tessera/base/internal/normal_pieces.h"
 
-// The thread sanitizer is not ready yet when the loader chooses among clones.
+// The thread sanitizer is not initialized yet when the loader selects a clone.
 #if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_THREAD__)
 #define TSR_EACH_VECTOR_WIDTH __attribute__((target_clones("default", "avx2", "avx512f")))
 #else
@@ -31,7 +31,7 @@ constexpr uint32_t high_half(uint64_t value) {
 
 TSR_EACH_VECTOR_WIDTH
 void blocks(const RandomStream& stream, uint64_t first, size_t count, uint32_t* words) {
-  const RandomStream own = stream;  // A copy cannot change while `words` is written.
+  const RandomStream own = stream;  // A copy, which cannot alias `words`.
   for (size_t i = 0; i < count; ++i) {
     const uint64_t block = first + i;
     const auto four =
@@ -41,14 +41,14 @@ void blocks(const RandomStream& stream, uint64_t first, size_t count, uint32_t* 
   }
 }
 
-/// The words from number `first` on, in `words`; returns where among them it stands.
+/// Fills `words` from word number `first` on; returns a pointer to that word.
 const uint32_t* words_from(const RandomStream& stream, uint64_t first, size_t count, Words& words) {
   const size_t skipped = first % 4;
   blocks(stream, first / 4, (skipped + count + 3) / 4, words.data());
   return words.data() + skipped;
 }
 
-// Random bits as the fraction of a number from 1 to 2; taking away a little less than 1 is exact.
+// Random bits as the fraction of a number from 1 to 2; subtracting slightly less than 1 is exact.
 TSR_EACH_VECTOR_WIDTH
 void to_units_of_32_bits(const uint32_t* words, size_t count, double* out) {
   for (size_t i = 0; i < count; ++i) {
@@ -115,14 +115,14 @@ void units_of_52_bits(const RandomStream& stream, uint64_t first, std::span<doub
   to_units_of_52_bits(words_from(stream, 2 * first, 2 * out.size(), words), out.size(), out.data());
 }
 
-// One value in seven lies in the tails, whose formula is dear: those are collected and done apart.
+// One value in seven lies in the tails, whose formula is expensive: collects those separately.
 void normal_quantiles(const NormalParts& parts, std::span<double> values) {
   RandomBuffer<double> middle;
   RandomBuffer<double> tail;
   RandomBuffer<size_t> place;
   all_central(parts, values.size(), values.data(), middle.data(), tail.data());
   size_t count = 0;
-  for (size_t i = 0; i < values.size(); ++i) {  // Without a branch: it could not be predicted.
+  for (size_t i = 0; i < values.size(); ++i) {  // Without an unpredictable branch.
     tail[count] = tail[i];
     place[count] = i;
     count += static_cast<size_t>(is_tail(middle[i]));

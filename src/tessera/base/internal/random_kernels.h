@@ -10,23 +10,23 @@
 
 namespace tessera::base::detail {
 
-/// The most values that the functions below take at once: their buffers stay in the nearest cache.
+/// The most values per call of the functions below: their buffers stay in the L1 cache.
 inline constexpr size_t kRandomBatch = 256;
 
-/// A buffer for that many, which no vector straddles.
+/// A buffer for that many, aligned for vectors.
 template <class T, size_t size = kRandomBatch>
 struct alignas(64) RandomBuffer : std::array<T, size> {};
 
 /// The probabilities of the elements from `first` on, strictly between 0 and 1 and never rounded:
-/// odd multiples of 2^-33, a word each.
+/// odd multiples of 2^-33, from one word each.
 void units_of_32_bits(const RandomStream& stream, uint64_t first, std::span<double> out);
-/// The same by two words each: odd multiples of 2^-53.
+/// The same from two words each: odd multiples of 2^-53.
 void units_of_52_bits(const RandomStream& stream, uint64_t first, std::span<double> out);
 
-/// Turns probabilities into the values of the standard normal distribution, or of a part of it.
+/// Maps probabilities to quantiles of the standard normal distribution, or of a part of it.
 void normal_quantiles(const NormalParts& parts, std::span<double> values);
 
-/// out = offset + scale · values, rounded once to the type of `out`, and kept within the bounds.
+/// out = offset + scale · values, rounded once to the type of `out`, and clamped to the bounds.
 void scale_into(std::span<const double> values, double offset, double scale, float low, float high,
                 float* out);
 void scale_into(std::span<const double> values, double offset, double scale, double low,

@@ -6,7 +6,7 @@
 
 namespace tessera::comm::detail::fake {
 
-/// Nothing is sent: collectives return at once, with the right shapes.
+/// Sends nothing: collectives return at once, with the right shapes.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
 }  // namespace tessera::comm::detail::fake

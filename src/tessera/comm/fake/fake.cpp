@@ -17,8 +17,8 @@ class DoneWork : public c10d::Work {
 using Tensors = std::vector<at::Tensor>;
 using Handle = c10::intrusive_ptr<c10d::Work>;
 
-// Outputs keep what was in them: this rank's own values where they share memory, otherwise whatever
-// the caller put there.
+// Outputs keep their content: this rank's own values if they share memory with the inputs,
+// otherwise what the caller put there.
 class FakeBackend : public c10d::Backend {
  public:
   FakeBackend(int rank, int size) : c10d::Backend(rank, size) {}

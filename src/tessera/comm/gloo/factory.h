@@ -6,7 +6,7 @@
 
 namespace tessera::comm::detail::gloo {
 
-/// LibTorch's Gloo, on CPU tensors.
+/// LibTorch's Gloo, for CPU tensors.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
 }  // namespace tessera::comm::detail::gloo

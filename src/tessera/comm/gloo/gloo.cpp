@@ -17,7 +17,7 @@ class GlooEngine : public Engine {
 
   c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) override {
     auto options = c10d::ProcessGroupGloo::Options::create(request.timeout);
-    // What may run side by side has a lane, and thereby a communicator, of its own.
+    // Concurrent operations use different lanes, and so different communicators.
     options->threads = 1;
     options->devices = {device_};  // One listener and one event loop for all communicators.
     return c10::make_intrusive<c10d::ProcessGroupGloo>(request.store, request.rank, request.size,
@@ -28,8 +28,8 @@ class GlooEngine : public Engine {
   std::shared_ptr<::gloo::transport::Device> device_;
 };
 
-// Gloo writes to sockets whose other end may be gone, which would end a process that does nothing
-// about the signal. Python, under which Gloo mostly runs, ignores it as well.
+// Gloo writes to sockets whose peer may be gone; the default action of SIGPIPE would end the
+// process. Python ignores the signal as well.
 void ignore_broken_pipes() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);

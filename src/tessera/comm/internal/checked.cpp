@@ -14,10 +14,10 @@
 namespace tessera::comm::detail {
 namespace {
 
-/// A call as the other ranks see it.
+/// A call, in the form that ranks compare.
 struct Fingerprint {
-  std::string text;  // What must be equal: "all_reduce #17 (Float [4, 8], sum)".
-  Sizes send;        // What must fit the others' `receive`.
+  std::string text;  // Must be equal: "all_reduce #17 (Float [4, 8], sum)".
+  Sizes send;        // Must match the others' `receive`.
   Sizes receive;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, text, send, receive)
@@ -26,7 +26,7 @@ std::string text_of(const at::Tensor& tensor) {
   return concat(c10::toString(tensor.scalar_type()), " [", join(tensor.sizes(), ", "), "]");
 }
 
-// Ranks may exchange different numbers of rows: the rows themselves must be of one shape.
+// Ranks may exchange different numbers of rows, but the rows must have the same shape.
 std::string row_text_of(const at::Tensor& tensor) {
   return concat(c10::toString(tensor.scalar_type()), " rows of [",
                 join(tensor.sizes().slice(1), ", "), "]");
@@ -53,7 +53,7 @@ Fingerprint fingerprint(const Call& call, uint64_t sequence) {
   return print;
 }
 
-// "rank 2 called …", the calls of most ranks first: they are what was expected.
+// "rank 2 called …". The call of most ranks comes first, as the expected one.
 std::string who_called_what(const std::vector<Fingerprint>& prints, const Group& group) {
   std::vector<std::pair<std::string, RankGroup>> calls;
   for (size_t i = 0; i < prints.size(); ++i) {
@@ -116,7 +116,7 @@ void compare_ends(const Message& message, const PendingOperation& operation) {
   const auto number = operation.communicator->next_compared(message.peer, message.tag, is_send);
   const std::string key = concat("message/", group.state().key(), "/", is_send ? self : peer, ">",
                                  is_send ? peer : self, "/", message.tag, "/", number);
-  // The first end leaves its word, the second reads it.
+  // The first end writes its text, the second compares.
   c10d::Store& store = *group.state().world().store;
   const std::string mine =
       concat("rank ", self, is_send ? " sends " : " expects ", text_of(message.tensor));
@@ -129,7 +129,7 @@ void compare_ends(const Message& message, const PendingOperation& operation) {
              ", but ", is_send ? theirs : mine);
   operation.communicator->poison(failure);
   report_error(failure);
-  throw CommError(group.state().world().watch->publish(failure));
+  throw CommError(group.state().world().watchdog->publish(failure));
 }
 
 }  // namespace tessera::comm::detail

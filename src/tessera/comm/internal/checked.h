@@ -4,13 +4,12 @@
 
 namespace tessera::comm::detail {
 
-/// Checked mode: **collective.** Before anything is sent the members tell each other what they are
-/// about to do; where that differs, all of them throw the same CommError, which says who called
-/// what.
+/// Checked mode: **collective.** Before anything is sent, the members compare their calls. If they
+/// differ, all throw the same CommError, which says which rank called what.
 void compare_calls(const Call& call, const PendingOperation& operation);
 
-/// The same for one message, by its two ends alone and without waiting: whoever comes second
-/// compares, throws where they differ, and tells all ranks.
+/// The same for one message, between its two ends only and without waiting: the second end
+/// compares. If they differ, it throws and notifies all ranks.
 void compare_ends(const Message& message, const PendingOperation& operation);
 
 }  // namespace tessera::comm::detail

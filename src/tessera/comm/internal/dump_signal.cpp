@@ -23,7 +23,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::list<std::weak_ptr<const Recorder>> recorders;
-  std::shared_ptr<const Recorder> alone;  // Of a job of one rank that may have no world.
+  std::shared_ptr<const Recorder> alone;  // For a job of one rank, which may have no world.
 };
 
 Registry& registry() {
@@ -31,7 +31,7 @@ Registry& registry() {
   return *instance;
 }
 
-int wake_up = -1;  // The end of a pipe to which the handler writes.
+int wake_up = -1;  // The write end of the pipe that the handler uses.
 
 void on_signal(int /*signal*/) {
   const int saved = errno;
@@ -43,7 +43,7 @@ void on_signal(int /*signal*/) {
 void write_dump(const Recorder& recorder) {
   const std::string path = recorder.write_dump("SIGUSR1");
   if (path.empty()) {
-    std::fputs("tessera: SIGUSR1: the last operations cannot be written\n", stderr);
+    std::fputs("tessera: SIGUSR1: cannot write the last operations\n", stderr);
   } else {
     std::fprintf(stderr, "tessera: SIGUSR1: the last operations are in %s\n", path.c_str());
   }
@@ -60,7 +60,7 @@ void write_dumps() {
   }
   if (any) return;
   if (registry().alone) return write_dump(*registry().alone);
-  std::fputs("tessera: SIGUSR1: there is nothing to write: this rank has not met the others yet\n",
+  std::fputs("tessera: SIGUSR1: nothing to write: this rank is not connected to the others yet\n",
              stderr);
 }
 

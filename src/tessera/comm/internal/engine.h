@@ -10,27 +10,27 @@
 
 namespace tessera::comm::detail {
 
-/// What a back end is told about one communicator.
+/// The parameters of a communicator.
 struct CommunicatorRequest {
   c10::intrusive_ptr<c10d::Store> store =
-      {};  // Where its members meet; nobody else uses these keys.
+      {};  // The store for its members; no other communicator uses these keys.
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};
   NcclOptions nccl = {};
 };
 
-/// A back end: makes communicators. Each folder gloo/, nccl/ and fake/ has one, behind its
-/// factory.h.
+/// A back end, which makes communicators. There is one in each of gloo/, nccl/ and fake/, behind
+/// its factory.h.
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) = 0;
 };
 
-/// Where this process can be reached by the other ranks.
+/// Where other ranks reach this process.
 struct LocalAddress {
-  std::string interface = "";  // Wins where it is set: TESSERA_IFACE.
+  std::string interface = "";  // TESSERA_IFACE; overrides `host` if it is set.
   std::string host = "127.0.0.1";
 };
 

@@ -11,7 +11,7 @@
 namespace tessera::comm::detail {
 namespace {
 
-/// LibTorch's level of messages, shared by all threads.
+/// LibTorch's log level, shared by all threads.
 struct LogLevel {
   std::mutex mutex;
   int holders = 0;
@@ -25,7 +25,7 @@ LogLevel& log_level() {
 
 }  // namespace
 
-std::string engine_words(const std::exception& error) {
+std::string engine_message(const std::exception& error) {
   std::string words = error_words(error);
   while (!words.empty() && (words.back() == '\n' || words.back() == '.')) words.pop_back();
   return words;

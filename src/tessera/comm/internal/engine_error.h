@@ -5,11 +5,11 @@
 
 namespace tessera::comm::detail {
 
-/// What LibTorch or an engine said, in one line and without the stack that it appends.
-std::string engine_words(const std::exception& error);
+/// The message of LibTorch or an engine in one line, without the stack trace.
+std::string engine_message(const std::exception& error);
 
-/// While one lives, LibTorch prints errors alone: its store prints its stack where a connection
-/// breaks. With TESSERA_BACKTRACE=1 nothing changes.
+/// During its lifetime LibTorch only prints errors: otherwise its store prints a stack trace if a
+/// connection breaks. No effect with TESSERA_BACKTRACE=1.
 class QuietEngine {
  public:
   QuietEngine();

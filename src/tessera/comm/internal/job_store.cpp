@@ -33,14 +33,14 @@ c10::intrusive_ptr<c10d::Store> JobStore::clone() {
 }
 
 std::vector<std::string> JobStore::ask(StoreOp op, std::vector<std::string> fields,
-                                       std::chrono::milliseconds patience) {
-  StoreFrame answer = client_.ask({.op = op, .fields = std::move(fields)}, patience);
+                                       std::chrono::milliseconds timeout) {
+  StoreFrame answer = client_.ask({.op = op, .fields = std::move(fields)}, timeout);
   if (answer.op == StoreOp::kOk) return std::move(answer.fields);
   if (answer.op == StoreOp::kTimeout) {
-    throw CommError(concat("what was waited for did not come into the store at ",
-                           address_.to_string(), " within ", patience.count(), " ms"));
+    throw CommError(concat("the store at ", address_.to_string(),
+                           " did not get the expected key within ", timeout.count(), " ms"));
   }
-  throw CommError(concat("the store at ", address_.to_string(), " refuses a request",
+  throw CommError(concat("the store at ", address_.to_string(), " refused a request",
                          answer.fields.empty() ? "" : ": " + answer.fields.front()));
 }
 
@@ -58,7 +58,7 @@ Bytes JobStore::get(const std::string& key) {
 
 int64_t JobStore::add(const std::string& key, int64_t value) {
   const auto sum = to_integer(ask(StoreOp::kAdd, {key, std::to_string(value)}).at(0));
-  TSR_ASSERT(sum, "the store's sum is no number");
+  TSR_ASSERT(sum, "the store's sum is not a number");
   return *sum;
 }
 
@@ -96,7 +96,8 @@ std::vector<Bytes> JobStore::multiGet(const std::vector<std::string>& keys) {
 }
 
 void JobStore::multiSet(const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
-  TSR_CHECK(keys.size() == values.size(), keys.size(), " keys and ", values.size(), " values");
+  TSR_CHECK(keys.size() == values.size(), "multiSet got ", keys.size(), " keys, but ",
+            values.size(), " values; pass one value per key");
   std::vector<std::string> fields;
   for (size_t i = 0; i < keys.size(); ++i) {
     fields.push_back(keys[i]);

@@ -10,13 +10,13 @@
 
 namespace tessera::comm::detail {
 
-/// The store of a job as LibTorch's back ends want it.
+/// The store of a job, as a c10d::Store for LibTorch's back ends.
 class JobStore : public c10d::Store {
  public:
   JobStore(const StoreAddress& address, const std::string& secret,
            std::chrono::milliseconds timeout);
 
-  /// The same keys by a connection of its own.
+  /// The same keys over another connection.
   c10::intrusive_ptr<c10d::Store> clone() override;
 
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
@@ -38,7 +38,7 @@ class JobStore : public c10d::Store {
 
  private:
   std::vector<std::string> ask(StoreOp op, std::vector<std::string> fields,
-                               std::chrono::milliseconds patience = {});
+                               std::chrono::milliseconds timeout = {});
 
   const StoreAddress address_;
   const std::string secret_;

@@ -19,23 +19,22 @@ Operation start(const char* name, const Group& group) {
 }
 
 void check_tensor(const at::Tensor& tensor, const Group& group, const char* name) {
-  TSR_CHECK(tensor.defined(), name, " got an undefined tensor; give one that holds data");
+  TSR_CHECK(tensor.defined(), name, " got an undefined tensor; pass a defined one");
   TSR_CHECK(tensor.layout() == at::kStrided, name, " got a tensor of layout ", tensor.layout(),
             "; make it dense first");
   const bool stays_here = group.size() == 1 && !tensor.is_meta();
   TSR_CHECK(stays_here || group.takes(tensor.device().type()), name, " got a tensor on ",
             tensor.device().str(), ", but group ", group.name(), " uses ",
-            to_string(group.backend()),
-            ", which sends tensors of the CPU and of CUDA devices; move the tensor");
+            to_string(group.backend()), ", which only sends CPU and CUDA tensors; move the tensor");
 }
 
 void check_writable(const at::Tensor& tensor, const char* name) {
   TSR_CHECK(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
-            " writes to its tensor, but in this one of shape ", tensor.sizes(), " and strides ",
-            tensor.strides(), " several elements share memory; give it a contiguous() copy");
+            " writes to its tensor, but elements of this one (shape ", tensor.sizes(), ", strides ",
+            tensor.strides(), ") share memory; pass a contiguous() copy");
 }
 
-// Engines tell a time that was too short by the same exception as a failure.
+// Engines throw the same exception for a timeout and for a failure.
 bool wait_step(c10d::Work& handle, std::chrono::milliseconds step) {
   try {
     return handle.wait(step);
@@ -52,12 +51,12 @@ Waiting PendingOperation::as_waiting() const {
   return {.what = [this] { return concat(name, " #", sequence, " of group ", group.name()); },
           .members = state.ranks(),
           .timeout = state.timeout(),
-          .watch = state.world().watch.get(),
+          .watchdog = state.world().watchdog.get(),
           .recorder = state.world().recorder.get(),
           .started = started};
 }
 
-// A wait for a message that was too short breaks Gloo's connection; but it can be aborted.
+// A timeout in a wait for a message breaks Gloo's connection, but such a wait can be aborted.
 void PendingOperation::wait_for(c10d::Work& handle) const {
   if (handles_are_p2p) {
     wait_abortable(
@@ -74,7 +73,7 @@ void PendingOperation::rethrow_as_failure() const {
     communicator->poison(error.what());
     throw;
   }
-  TSR_ASSERT(false, "an engine's failure was not told");
+  TSR_ASSERT(false, "an engine's failure was not reported");
   std::terminate();
 }
 

@@ -18,27 +18,27 @@
 
 namespace tessera::comm::detail {
 
-/// What a Work holds: the engine's handles, the tensors that must live, and what is left to do when
-/// they have ended.
+/// The state of a Work: the engine's handles, the tensors to keep alive, and what to do when the
+/// handles have ended.
 struct PendingOperation {
   PendingOperation(const char* name, const Group& group) : name(name), group(group) {}
 
   const char* name;  // "all_reduce"; a literal.
   Group group;
   uint64_t sequence = 0;
-  std::shared_ptr<Communicator> communicator;  // Null where nothing is sent.
+  std::shared_ptr<Communicator> communicator;  // Null if nothing is sent.
   c10d::Backend* engine = nullptr;             // The communicator's, looked up once.
-  std::optional<c10::Device> device;           // Of the tensors that were given; results go there.
+  std::optional<c10::Device> device;           // Device of the caller's tensors and the results.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
   bool handles_are_p2p = false;
-  c10::SmallVector<uint64_t, 1> records;  // The recorder's numbers.
+  c10::SmallVector<uint64_t, 1> records;  // Record numbers of the recorder.
   std::vector<at::Tensor> kept;
   std::vector<at::Tensor> results;
-  std::function<void()> finish;  // Runs once after all handles have ended; may fill the results.
+  std::function<void()> finish;  // Runs once after all handles have ended; may set the results.
 
   bool sends() const { return communicator != nullptr; }
-  /// Starts something at the engine. What that throws is told as what a wait would throw.
+  /// Starts an operation of the engine. An exception is reported like one of wait().
   template <typename Start>
   void start(const Start& at_engine) {
     try {
@@ -53,7 +53,7 @@ struct PendingOperation {
     if (record) records.push_back(*record);
   }
   void tell_recorder(void (Recorder::*event)(uint64_t)) const;
-  /// To the device that the caller's tensors are on.
+  /// Moves the results to the device of the caller's tensors.
   void move_results();
 
  private:
@@ -64,32 +64,32 @@ struct PendingOperation {
 using Operation = std::unique_ptr<PendingOperation>;
 using Tensors = std::vector<at::Tensor>;
 
-/// What this rank asks of a group. The recorder keeps it; in checked mode the ranks compare it.
+/// A call of this rank. The recorder keeps it; in checked mode the ranks compare it.
 struct Call {
   const char* name = "";  // A literal.
   std::span<const at::Tensor> inputs = {};
   std::optional<ReduceOp> op = std::nullopt;
   std::optional<GroupRank> root = std::nullopt;
   std::optional<int64_t> dim = std::nullopt;
-  const Sizes* send = nullptr;     // What goes to each rank, where that is not equal shares.
-  const Sizes* receive = nullptr;  // What comes from each rank.
-  std::optional<Sizes> output = std::nullopt;  // Its shape, where it is not the input's.
+  const Sizes* send = nullptr;                 // Sizes per destination, if they are not equal.
+  const Sizes* receive = nullptr;              // Sizes per source.
+  std::optional<Sizes> output = std::nullopt;  // Output shape, if it differs from the input's.
 };
 
-/// An operation on the group, with its number; nothing is sent in a group of one.
+/// A new operation on the group, with its sequence number. A group of one sends nothing.
 Operation begin(const Call& call, const Group& group);
 
-/// A P2p whose peer is known in the group.
+/// A P2p whose peer was checked.
 struct Message {
   P2p::Kind kind;
   at::Tensor tensor;
   GroupRank peer;
   int tag = 0;
-  at::Tensor dense = {};  // What is sent or received.
+  at::Tensor dense = {};  // What the engine sends or receives.
 
   bool is_send() const { return kind == P2p::Kind::kSend; }
 };
-/// The same for messages between two ranks; counts them and records each.
+/// The same for point-to-point messages; counts and records each.
 Operation begin_p2p(std::span<const Message> messages, const Group& group);
 
 inline Work done(Operation operation, Tensors results) {
@@ -97,17 +97,17 @@ inline Work done(Operation operation, Tensors results) {
   return Work(std::move(operation));
 }
 
-/// Whether an operation writes to the tensors that it is given.
+/// Whether an operation writes to its tensors.
 enum class Access { kRead, kWrite };
 /// The group whose engine sends these tensors: the group itself, or its twin for CPU tensors.
-/// Refuses tensors that no engine can send, and those to write to whose elements share memory.
+/// ConfigError for tensors that no engine can send, and for overlapping tensors to write to.
 Group carrier(std::span<const at::Tensor> tensors, const Group& group, const char* name,
               Access access);
 inline Group carrier(const at::Tensor& tensor, const Group& group, const char* name,
                      Access access) {
   return carrier({&tensor, 1}, group, name, access);
 }
-/// The tensor as bytes: engines know few dtypes, but moving needs none of them.
+/// The tensor as bytes: engines support few dtypes, and a transfer needs none.
 at::Tensor bytes_of(const at::Tensor& contiguous);
 
 }  // namespace tessera::comm::detail

@@ -29,17 +29,17 @@ std::optional<int64_t> if_set(int64_t time) {
   return time == 0 ? std::nullopt : std::optional(time);
 }
 
-// The job's own folder: its name is not to be guessed, and nobody else may write to it.
+// The job's own folder: its name cannot be guessed, and no other user may write to it.
 Descriptor own_folder(const std::filesystem::path& path) {
   if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    throw_system_error("cannot make " + path.string());
+    throw_system_error("cannot create " + path.string());
   }
   Descriptor folder =
       checked(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path.string());
   struct stat found {};
   const bool known = fstat(folder.get(), &found) == 0;
   if (!known || found.st_uid != geteuid() || (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    throw DataError(concat(path.string(), " is not this user's alone"));
+    throw DataError(concat(path.string(), " is accessible to other users"));
   }
   return folder;
 }
@@ -56,8 +56,7 @@ Descriptor open_trace_folder(const std::filesystem::path& path) {
   return checked(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path.string());
 }
 
-// Readers of the folder see a whole dump or none. Links that somebody put there are replaced, never
-// followed.
+// Readers of the folder see a complete dump or none. Existing links are replaced, never followed.
 void write_whole(const Descriptor& folder, const std::string& name, const std::string& text) {
   static std::atomic<int> num_drafts = 0;
   const std::string draft = concat(name, ".", getpid(), ".", num_drafts++, ".tmp");
@@ -149,7 +148,7 @@ std::vector<FlightTensor> Recorder::inputs_of(const Slot& slot) {
   return inputs;
 }
 
-// Nothing where newer operations have taken the slot.
+// Null if a newer operation uses the slot.
 Recorder::Slot* Recorder::find(uint64_t record) {
   Slot& slot = slots_[record % kCapacity];
   return slot.record == record ? &slot : nullptr;
@@ -189,8 +188,8 @@ void Recorder::set_place(const std::string& place) {
   place_ = place;
 }
 
-// The oldest operation that somebody waits for is where the rank is stuck; few are pending at once.
-Whereabouts Recorder::whereabouts() const {
+// A rank is stuck in the oldest operation that a thread waits for; few are pending at once.
+LatestOperation Recorder::latest_operation() const {
   constexpr uint64_t kMostPending = 64;
   const std::lock_guard lock(mutex_);
   if (!place_.empty()) return {.inside = true, .operation = place_};
@@ -252,7 +251,7 @@ std::string Recorder::write_dump(const std::string& reason) const noexcept {
     const std::string name = concat("rank_", launch_.rank, ".json");
     write_whole(open_trace_folder(folder), name, to_json(dump(reason)));
     return (folder / name).string();
-  } catch (const std::exception&) {  // A full disk must not hide the error that is being told.
+  } catch (const std::exception&) {  // A full disk must not hide the error that is being reported.
     return "";
   }
 }

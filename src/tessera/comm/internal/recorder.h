@@ -18,64 +18,63 @@
 
 namespace tessera::comm::detail {
 
-/// A communicator in the recorder's books.
+/// A communicator, as the recorder knows it.
 struct RecordedGroup {
   FlightGroup flight;
   std::string engine;  // "gloo".
   int64_t num_operations = 0;
 };
 
-/// The two ends of a send or recv, as group ranks.
+/// Source and destination of a send or recv, as group ranks.
 struct P2pEnds {
   bool is_send = false;
   int64_t self = 0;
   int64_t peer = 0;
 };
 
-/// An operation as the recorder is told of it.
+/// An operation to record.
 struct RecordedCall {
-  const char* name = "";  // Lives for ever: a literal.
-  uint64_t sequence = 0;  // Of the group's collectives.
+  const char* name = "";  // A literal.
+  uint64_t sequence = 0;  // Number of the group's collective.
   uint64_t p2p_sequence = 0;
   std::optional<P2pEnds> p2p = std::nullopt;
   std::chrono::milliseconds timeout{};
   std::span<const at::Tensor> inputs = {};
-  std::optional<std::vector<int64_t>> output = std::nullopt;  // As the inputs, unless set.
+  std::optional<std::vector<int64_t>> output = std::nullopt;  // Default: as the inputs.
 };
 
-/// Where a rank is: in an operation, or after its last one.
-struct Whereabouts {
+/// The operation that a rank is in, or the last one it completed.
+struct LatestOperation {
   bool inside = false;
   std::string operation;  // "all_reduce #17 of group dp"; empty before the first.
 };
 
-/// The last operations of this rank, always on. Slots are used again, so that recording allocates
-/// nothing once they have been round.
+/// Records the last operations of this rank; always on. Slots are reused, so that recording
+/// allocates nothing once all are in use.
 class Recorder {
  public:
   static constexpr size_t kCapacity = 1000;
 
-  /// SIGUSR1 asks for its dump from now on, unless the program handles that signal itself.
+  /// From now on SIGUSR1 writes its dump, unless the program handles that signal itself.
   static std::shared_ptr<Recorder> make(const LaunchInfo& launch, const std::string& job);
 
   std::shared_ptr<RecordedGroup> add_group(const std::string& name, const std::string& desc,
                                            const std::string& engine, const RankGroup& ranks);
-  /// The record's number, for the calls below.
+  /// Returns the number of the record, for the calls below.
   uint64_t scheduled(const std::shared_ptr<RecordedGroup>& group, const RecordedCall& call);
   void waiting(uint64_t record);
   void completed(uint64_t record);
 
-  /// Where this rank is besides operations: "connect of group dp"; empty: nowhere.
+  /// What this rank does outside of operations: "connect of group dp"; empty if nothing.
   void set_place(const std::string& place);
-  Whereabouts whereabouts() const;
+  LatestOperation latest_operation() const;
   FlightDump dump(const std::string& reason) const;
-  /// Writes the dump to TESSERA_TRACE_DIR, or to a folder of the job among the temporary files.
-  /// The file's path; empty where it could not be written.
+  /// Writes the dump to TESSERA_TRACE_DIR, or to the job's folder in the temporary directory.
+  /// Returns the path of the file; empty if it cannot be written.
   std::string write_dump(const std::string& reason) const noexcept;
 
  private:
-  // Shapes one after the other. A few fit into the slot, so that a record touches three cache
-  // lines.
+  // A few shapes fit into the slot, so that a record touches three cache lines.
   struct Shapes {
     static constexpr size_t kTensors = 4;
     static constexpr size_t kSizes = 8;
@@ -98,8 +97,8 @@ class Recorder {
     int64_t started_ns = 0;
     int64_t completed_ns = 0;
     Shapes shapes;
-    std::unique_ptr<std::vector<FlightTensor>> more;  // The inputs, where they are too many.
-    std::unique_ptr<std::vector<int64_t>> output;     // Its shape, where it is not the inputs'.
+    std::unique_ptr<std::vector<FlightTensor>> more;  // The inputs, if they do not fit.
+    std::unique_ptr<std::vector<int64_t>> output;  // Output shape, if it differs from the inputs'.
   };
 
   Recorder(const LaunchInfo& launch, const std::string& job) : launch_(launch), job_(job) {}

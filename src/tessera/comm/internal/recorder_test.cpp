@@ -33,21 +33,21 @@ class RecorderTest : public testing::Test {
 };
 
 TEST_F(RecorderTest, KnowsWhereTheRankIs) {
-  EXPECT_EQ(recorder_->whereabouts().operation, "");
+  EXPECT_EQ(recorder_->latest_operation().operation, "");
   const uint64_t first = reduce(1);
-  EXPECT_FALSE(recorder_->whereabouts().inside) << "nobody waits for it yet";
+  EXPECT_FALSE(recorder_->latest_operation().inside) << "nobody waits for it yet";
   recorder_->waiting(first);
   const uint64_t second = reduce(2);
   recorder_->waiting(second);
-  EXPECT_TRUE(recorder_->whereabouts().inside);
-  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #1 of group dp") << "the oldest";
+  EXPECT_TRUE(recorder_->latest_operation().inside);
+  EXPECT_EQ(recorder_->latest_operation().operation, "all_reduce #1 of group dp") << "the oldest";
   recorder_->completed(first);
-  EXPECT_EQ(recorder_->whereabouts().operation, "all_reduce #2 of group dp");
+  EXPECT_EQ(recorder_->latest_operation().operation, "all_reduce #2 of group dp");
   recorder_->completed(second);
-  EXPECT_FALSE(recorder_->whereabouts().inside);
+  EXPECT_FALSE(recorder_->latest_operation().inside);
   recorder_->set_place("close of the world");
-  EXPECT_TRUE(recorder_->whereabouts().inside);
-  EXPECT_EQ(recorder_->whereabouts().operation, "close of the world");
+  EXPECT_TRUE(recorder_->latest_operation().inside);
+  EXPECT_EQ(recorder_->latest_operation().operation, "close of the world");
 }
 
 TEST_F(RecorderTest, KeepsTheLastThousand) {
@@ -58,11 +58,11 @@ TEST_F(RecorderTest, KeepsTheLastThousand) {
     EXPECT_EQ(dump.entries[i].record_id, static_cast<int64_t>(1500 + i));
     EXPECT_EQ(dump.entries[i].collective_seq_id, static_cast<int64_t>(1501 + i));
   }
-  recorder_->completed(0);  // Long overwritten: nothing happens.
+  recorder_->completed(0);  // Already overwritten: nothing happens.
   EXPECT_EQ(recorder_->dump("test").entries.front().record_id, 1500);
 }
 
-TEST_F(RecorderTest, TellsShapesStatesAndGroups) {
+TEST_F(RecorderTest, RecordsShapesStatesAndGroups) {
   recorder_->waiting(reduce(1));
   const at::Tensor message = at::ones({4}, at::kLong);
   recorder_->scheduled(group_, {.name = "send",
@@ -109,7 +109,7 @@ TEST_F(RecorderTest, ManyAndLongShapesAreKept) {
   EXPECT_EQ(dump.entries[1].outputs, (std::vector<FlightTensor>{{{9, 2}, "Float"}}));
 }
 
-// Dumps go where nobody else can put a link, and follow none.
+// Dumps go to a folder where no other user can put a link, and follow no links.
 class DumpFolderTest : public testing::Test {
  protected:
   DumpFolderTest() {
@@ -131,7 +131,7 @@ class DumpFolderTest : public testing::Test {
       Recorder::make({.launcher = "test", .rank = 1, .world_size = 2}, "job");
 };
 
-TEST_F(DumpFolderTest, IsMadeForThisUserAlone) {
+TEST_F(DumpFolderTest, IsMadeForThisUserOnly) {
   EXPECT_EQ(recorder_->write_dump("test"), (made_ / "rank_1.json").string());
   const auto permissions = std::filesystem::status(made_).permissions();
   EXPECT_EQ(permissions, std::filesystem::perms::owner_all);

@@ -33,7 +33,7 @@ bool is_server(const LaunchInfo& launch) {
   return launch.rank == 0 && !launch.agent_store;
 }
 
-// On one host nobody needs to reach it from outside, whatever name MASTER_ADDR has.
+// On one host it must not be reachable from outside, whatever MASTER_ADDR is.
 StoreAddress address_of(const LaunchInfo& launch) {
   return launch.one_host() ? StoreAddress::on_this_host(launch.master_port)
                            : StoreAddress::on_network(launch.master_addr, launch.master_port);
@@ -48,20 +48,19 @@ std::string job_secret() {
   throw CommError(concat("rank ", launch.rank, " cannot reach the store of rank 0 at ",
                          launch.master_addr, ":", launch.master_port, " within ", timeout.count(),
                          " ms", said,
-                         "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT "
-                         "right?"));
+                         "; check that rank 0 is running, and MASTER_ADDR and MASTER_PORT"));
 }
 
-// A store outlives worlds: another world on the same address uses it again, under a new generation.
-// So neither a port in TIME_WAIT nor an address of an earlier world can get in the way.
+// A store outlives worlds: another world on the same address reuses it under a new generation. So a
+// port in TIME_WAIT or in use by an earlier world is no problem.
 struct OpenStore {
-  std::shared_ptr<StoreServer> server = {};  // Of rank 0.
+  std::shared_ptr<StoreServer> server = {};  // On rank 0 only.
   c10::intrusive_ptr<c10d::Store> store = {};
-  c10::intrusive_ptr<c10d::Store> watch_store = {};  // The same, by a client of its own.
+  c10::intrusive_ptr<c10d::Store> watchdog_store = {};  // The same over another connection.
   int64_t generation = 0;
 };
 
-// torchrun's own store, which its launcher serves; whoever can reach its port can use it.
+// torchrun's own store, which its launcher hosts. It has no secret.
 c10::intrusive_ptr<c10d::Store> agent_store(const LaunchInfo& launch,
                                             std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -82,12 +81,12 @@ OpenStore open_store(const LaunchInfo& launch, std::chrono::milliseconds timeout
     } else {
       open.store = c10::make_intrusive<JobStore>(address, secret, timeout);
     }
-    open.watch_store = open.store->clone();
+    open.watchdog_store = open.store->clone();
     return open;
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {
-    fail_to_reach(launch, timeout, concat(" (", engine_words(error), ")"));
+    fail_to_reach(launch, timeout, concat(" (", engine_message(error), ")"));
   }
 }
 
@@ -103,12 +102,12 @@ OpenStore reuse_or_open(const LaunchInfo& launch, std::chrono::milliseconds time
 
 }  // namespace
 
-Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
+Rendezvous rendezvous(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
   TSR_CHECK(
       launch.master_port > 0, "MASTER_PORT is not set in a world of ", launch.world_size,
       " ranks; set MASTER_ADDR and MASTER_PORT to the address of rank 0 and to a free port there");
   const OpenStore open = reuse_or_open(launch, timeout);
-  // Ranks agree on the prefix through a key that restarts and generations make unique.
+  // Ranks agree on the prefix through a key that is unique per restart and generation.
   const std::string key =
       concat("tessera/restart", launch.restart_count, "/world", open.generation, "/job");
   if (launch.rank == 0) open.store->set(key, random_name());
@@ -117,11 +116,11 @@ Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout) {
     const std::vector<uint8_t> name = open.store->get(key);
     const std::string job(name.begin(), name.end());
     return {c10::make_intrusive<c10d::PrefixStore>(job, open.store),
-            c10::make_intrusive<c10d::PrefixStore>(job, open.watch_store), job};
+            c10::make_intrusive<c10d::PrefixStore>(job, open.watchdog_store), job};
   } catch (const std::exception& error) {
-    std::throw_with_nested(CommError(concat("rank ", launch.rank, " did not meet rank 0 at ",
-                                            launch.master_addr, ":", launch.master_port, " within ",
-                                            timeout.count(), " ms (", engine_words(error), ")")));
+    std::throw_with_nested(CommError(concat(
+        "rank ", launch.rank, " could not connect to rank 0 at ", launch.master_addr, ":",
+        launch.master_port, " within ", timeout.count(), " ms (", engine_message(error), ")")));
   }
 }
 
@@ -140,7 +139,7 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
                      getsockname(probe.get(), reinterpret_cast<sockaddr*>(&name), &length) == 0 &&
                      getnameinfo(reinterpret_cast<sockaddr*>(&name), length, host.data(),
                                  host.size(), nullptr, 0, NI_NUMERICHOST) == 0;
-  TSR_CHECK(found, "no route leads to MASTER_ADDR=", launch.master_addr, " (", std::strerror(errno),
+  TSR_CHECK(found, "no route to MASTER_ADDR=", launch.master_addr, " (", std::strerror(errno),
             "); set TESSERA_IFACE to the network interface to use");
   return {.host = host.data()};
 }

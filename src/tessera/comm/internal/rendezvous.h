@@ -9,18 +9,18 @@
 
 namespace tessera::comm::detail {
 
-struct Meeting {
+struct Rendezvous {
   c10::intrusive_ptr<c10d::Store> store;
-  c10::intrusive_ptr<c10d::Store> watch_store;  // The same keys by a client of its own.
-  std::string job;                              // The same on all ranks, and no other job's.
+  c10::intrusive_ptr<c10d::Store> watchdog_store;  // The same keys over another connection.
+  std::string job;                                 // Unique per job; the same on all its ranks.
 };
 
-/// **Collective.** The store through which the ranks of this job meet, below a prefix that no other
-/// job and no earlier world of this process has. On one host it listens on loopback alone.
-Meeting meet(const LaunchInfo& launch, std::chrono::milliseconds timeout);
+/// **Collective.** Opens the store of this job, with a prefix that no other job and no earlier
+/// world of this process has. On one host it listens on loopback only.
+Rendezvous rendezvous(const LaunchInfo& launch, std::chrono::milliseconds timeout);
 
-/// Where the others can reach this process: loopback on one host, otherwise TESSERA_IFACE or the
-/// address that the route to the master goes out from.
+/// The address at which other ranks reach this process: loopback on one host, otherwise
+/// TESSERA_IFACE or the source address of the route to the master.
 LocalAddress local_address(const LaunchInfo& launch, const Environment& environment);
 
 }  // namespace tessera::comm::detail

@@ -12,7 +12,7 @@
 namespace tessera::comm::detail {
 namespace {
 
-// Runs of ranks that stand equally far apart, as "first+step*count": few even in a large group.
+// Runs of equally spaced ranks, as "first+step*count": few even in a large group.
 std::string runs_of(const RankGroup& ranks) {
   std::string text;
   for (size_t begin = 0; begin < ranks.size();) {
@@ -37,14 +37,14 @@ std::string key_of(const RankGroup& ranks, const GroupOptions& options) {
                 options.backend == Backend::kNccl ? nccl_key(options) : "", "/", runs_of(ranks));
 }
 
-// The same on all members, unlike a count; short, unlike the key of a large group.
+// The same on all members, unlike a counter; short, unlike the key of a large group.
 std::string short_name(const std::string& key) {
   const auto lane = key.substr(0, key.find('/'));
   return concat(lane, "-", std::hex, std::hash<std::string>()(key));
 }
 
 void check_ranks(const RankGroup& ranks, int64_t world_size) {
-  TSR_CHECK(!ranks.empty(), "a group of no ranks was asked for; name at least 1 rank");
+  TSR_CHECK(!ranks.empty(), "a group needs at least 1 rank, but got none");
   for (const GlobalRank rank : ranks) {
     TSR_CHECK(0 <= rank.value && rank.value < world_size, "rank ", rank, " is not in the world of ",
               world_size, " ranks; choose 0 to ", world_size - 1);
@@ -54,7 +54,7 @@ void check_ranks(const RankGroup& ranks, int64_t world_size) {
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
   TSR_CHECK(twice == sorted.end(), "rank ", *twice,
-            " stands twice in the ranks of a group; list every rank once");
+            " is twice in the ranks of a group; list every rank once");
 }
 
 std::unique_ptr<Engine> make_engine(Backend backend, const LocalAddress& address) {
@@ -120,13 +120,12 @@ void Communicator::poison(const std::string& reason) {
 void Communicator::check_usable(const std::string& group) const {
   const std::lock_guard lock(mutex_);
   if (poisoned_.empty()) return;
-  throw CommError(
-      concat("group ", group, " cannot be used any more: ", poisoned_, "; make a new world"));
+  throw CommError(concat("group ", group, " is unusable: ", poisoned_, "; connect a new world"));
 }
 
 void Communicator::close() {
   const std::lock_guard lock(mutex_);
-  // To destroy a back end is to wait for what it has begun; what was given up may never end.
+  // Destroying a back end waits for its operations; an abandoned one may never end.
   if (poisoned_.empty()) {
     backend_.reset();
   } else {
@@ -173,7 +172,7 @@ void WorldState::check_open() const {
 }
 
 void WorldState::close() {
-  // What is attached may hold groups, and groups hold this.
+  // Attached values may hold groups, and groups hold this.
   std::map<std::type_index, std::shared_ptr<void>> attached;
   {
     const std::lock_guard lock(attached_mutex_);
@@ -190,8 +189,8 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
                        const GroupOptions& options, Purpose purpose)
     : world_(std::move(world)), ranks_(std::move(ranks)), options_(options), purpose_(purpose) {
   check_ranks(ranks_, world_->launch.world_size);
-  const bool acted = world_->backend == Backend::kFake;  // Whatever back end was asked for.
-  if (acted || options_.backend == Backend::kAuto) options_.backend = world_->backend;
+  const bool is_fake = world_->backend == Backend::kFake;  // Overrides options_.backend.
+  if (is_fake || options_.backend == Backend::kAuto) options_.backend = world_->backend;
   if (!options_.timeout) options_.timeout = world_->timeout;
   if (options_.name.empty()) options_.name = concat("{", join(ranks_, ","), "}");
   key_ = concat(is_quiet() ? "quiet/" : "", key_of(ranks_, options_));
@@ -222,7 +221,7 @@ std::shared_ptr<GroupState> GroupState::over_gloo(const std::string& name, Purpo
 }
 
 void GroupState::set_timeout(std::chrono::milliseconds timeout) {
-  TSR_CHECK(timeout.count() > 0, "a timeout of ", timeout.count(), " ms is not positive");
+  TSR_CHECK(timeout.count() > 0, "the timeout must be ≥ 1 ms, but is ", timeout.count(), " ms");
   options_.timeout = timeout;
   if (communicator_) communicator_->set_timeout(timeout);
   if (cpu_twin_) cpu_twin_->set_timeout(timeout);
@@ -254,17 +253,17 @@ c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
     }
     return engine->create(request);
   };
-  return world_->watch ? create_watched(create) : create();
+  return world_->watchdog ? create_watched(create) : create();
 }
 
-// An engine that connects looks at nothing else, however long it takes: another thread looks on.
+// Connecting blocks the engine, possibly for long, so another thread watches.
 c10::intrusive_ptr<c10d::Backend> GroupState::create_watched(
     std::function<c10::intrusive_ptr<c10d::Backend>()> create) {
   const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   const Waiting waiting{.what = [this] { return concat("connect of group ", name()); },
                         .members = ranks_,
                         .timeout = *options_.timeout,
-                        .watch = world_->watch.get(),
+                        .watchdog = world_->watchdog.get(),
                         .recorder = world_->recorder.get()};
   world_->recorder->set_place(waiting.what());
   run_watched(waiting, [create = std::move(create), made] { *made = create(); });

@@ -15,72 +15,74 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kStep{500};  // Shorter operations pay nothing for being watched.
+constexpr milliseconds kStep{500};  // The watchdog costs shorter operations nothing.
 
 milliseconds since(Clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(Clock::now() - start);
 }
 
-// Why the wait has failed, as far as it can be found out. `said` are the engine's words, if any.
-std::string cause_of(const Waiting& waiting, const Watch::Vigil& vigil, const std::string& said) {
-  Watch& watch = *waiting.watch;
+// Why the wait failed, as far as it is known. `said` is the engine's message, if there is one.
+std::string cause_of(const Waiting& waiting, const Watchdog::Scope& scope,
+                     const std::string& said) {
+  Watchdog& watchdog = *waiting.watchdog;
   const bool timed_out = since(waiting.started) >= waiting.timeout;
-  if (auto failure = watch.failure()) return *failure;
-  if (timed_out) return watch.report(vigil);
-  if (auto failure = watch.verdict()) return *failure;
-  return concat(said, "; all its ranks are alive: ", watch.report(vigil));
+  if (auto failure = watchdog.failure()) return *failure;
+  if (timed_out) return watchdog.report(scope);
+  if (auto failure = watchdog.wait_for_failure()) return *failure;
+  return concat(said, "; all its ranks are alive: ", watchdog.report(scope));
 }
 
-[[noreturn]] void fail(const Waiting& waiting, const Watch::Vigil* vigil, const std::string& said) {
+[[noreturn]] void fail(const Waiting& waiting, const Watchdog::Scope* scope,
+                       const std::string& said) {
   const milliseconds elapsed = since(waiting.started);
   const bool timed_out = elapsed >= waiting.timeout;
-  const std::string cause = vigil == nullptr ? said : cause_of(waiting, *vigil, said);
+  const std::string cause = scope == nullptr ? said : cause_of(waiting, *scope, said);
   std::string message = concat(waiting.what(), timed_out ? " timed out after " : " failed after ",
                                elapsed.count(), " ms: ", cause);
-  if (waiting.watch != nullptr) waiting.watch->note(message);
+  if (waiting.watchdog != nullptr) waiting.watchdog->note(message);
   if (waiting.recorder != nullptr) {
     const std::string path = waiting.recorder->write_dump("error: " + message);
     if (!path.empty()) message += concat(" (last operations: ", path, ")");
   }
   report_error(message);
-  if (waiting.watch != nullptr) waiting.watch->linger();
+  if (waiting.watchdog != nullptr) waiting.watchdog->linger();
   throw CommError(message);
 }
 
 }  // namespace
 
 void wait_in_steps(const Waiting& waiting, const std::function<bool(milliseconds)>& step) {
-  std::optional<Watch::Vigil> vigil;
+  std::optional<Watchdog::Scope> scope;
   const auto watch_over = [&] {
-    if (waiting.watch != nullptr && !vigil) vigil.emplace(*waiting.watch, waiting.members);
-    return vigil ? &*vigil : nullptr;
+    if (waiting.watchdog != nullptr && !scope) scope.emplace(*waiting.watchdog, waiting.members);
+    return scope ? &*scope : nullptr;
   };
   for (;;) {
     const milliseconds left = waiting.timeout - since(waiting.started);
     try {
       if (step(std::clamp(left, milliseconds(1), kStep))) return;
     } catch (const std::exception& error) {
-      fail(waiting, watch_over(), engine_words(error));
+      fail(waiting, watch_over(), engine_message(error));
     }
-    const bool lost = watch_over() != nullptr && waiting.watch->failure();
+    const bool lost = watch_over() != nullptr && waiting.watchdog->failure();
     if (lost || since(waiting.started) >= waiting.timeout) {
-      fail(waiting, watch_over(), "the time is up");
+      fail(waiting, watch_over(), "the timeout expired");
     }
   }
 }
 
 void wait_abortable(const Waiting& waiting, const std::function<bool(milliseconds)>& wait,
                     const std::function<void()>& abort) {
-  std::optional<Watch::Vigil> vigil;
-  if (waiting.watch != nullptr) vigil.emplace(*waiting.watch, waiting.members, abort);
+  std::optional<Watchdog::Scope> scope;
+  if (waiting.watchdog != nullptr) scope.emplace(*waiting.watchdog, waiting.members, abort);
   std::string said = "it was aborted";
   try {
-    const bool lost = waiting.watch != nullptr && waiting.watch->failure();
+    const bool lost = waiting.watchdog != nullptr && waiting.watchdog->failure();
     if (!lost && wait(waiting.timeout)) return;
   } catch (const std::exception& error) {
-    said = engine_words(error);
+    said = engine_message(error);
   }
-  fail(waiting, vigil ? &*vigil : nullptr, said);
+  fail(waiting, scope ? &*scope : nullptr, said);
 }
 
 void run_watched(const Waiting& waiting, std::function<void()> body) {

@@ -6,33 +6,33 @@
 #include <string>
 
 #include "tessera/comm/internal/recorder.h"
-#include "tessera/comm/internal/watch.h"
+#include "tessera/comm/internal/watchdog.h"
 #include "tessera/topology/rank.h"
 
 namespace tessera::comm::detail {
 
-/// Something that this rank waits for and that other ranks take part in.
+/// An operation with other ranks that this rank waits for.
 struct Waiting {
-  std::function<std::string()> what;  // "all_reduce #17 of group dp"; asked for on failure alone.
+  std::function<std::string()> what;  // "all_reduce #17 of group dp"; only called on failure.
   std::span<const GlobalRank> members;
   std::chrono::milliseconds timeout{};
-  Watch* watch = nullptr;        // Null in a fake world.
-  Recorder* recorder = nullptr;  // The same.
+  Watchdog* watchdog = nullptr;  // Null in a fake world.
+  Recorder* recorder = nullptr;  // Null in a fake world.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// Calls `step` until it says that the end is there; each call waits for at most the time it is
-/// given. Throws CommError where `step` throws, a rank is lost or the time is up: it names the
-/// operation, the time and the rank that is missing, or where all ranks are.
+/// Calls `step` until it returns true; each call waits at most the given time. CommError if `step`
+/// throws, a rank is lost or the timeout expires: it names the operation, the time, and the missing
+/// rank or the operations of all ranks.
 void wait_in_steps(const Waiting& waiting,
                    const std::function<bool(std::chrono::milliseconds)>& step);
 
-/// The same for a wait that cannot be cut into steps, but ended from another thread.
+/// The same for a wait that cannot be split into steps, but can be aborted from another thread.
 void wait_abortable(const Waiting& waiting,
                     const std::function<bool(std::chrono::milliseconds)>& wait,
                     const std::function<void()>& abort);
 
-/// Runs `body` on another thread, which is left behind where it has not ended when the wait fails.
+/// Runs `body` on another thread, which is abandoned if the wait fails.
 void run_watched(const Waiting& waiting, std::function<void()> body);
 
 }  // namespace tessera::comm::detail

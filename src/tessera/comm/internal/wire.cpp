@@ -14,19 +14,19 @@ namespace {
 
 constexpr int kExchangeTag = kLargestTag + 1;
 
-// Gloo reads the CPU's memory alone.
+// Gloo can only read CPU memory.
 bool goes_by_cpu(const at::Tensor& tensor, const Group& group) {
   return group.backend() == Backend::kGloo && !tensor.is_cpu();
 }
 
-// Gloo gathers into memory of its own and copies from there, which takes longer than the messages
-// themselves. Small gathers take longer by their number of messages.
+// Gloo gathers into its own buffer and copies from there, which takes longer than the transfer
+// itself. For small gathers the number of messages matters more.
 bool goes_directly(const at::Tensor& all, const Group& group) {
   constexpr size_t kFew = 1 << 20;
   return group.backend() == Backend::kGloo && all.nbytes() >= kFew;
 }
 
-// To everybody from everybody else, beginning with the neighbours, so that nobody is overrun.
+// Every rank sends to every other, starting with its neighbours, so that no rank is overloaded.
 void exchange(PendingOperation& operation, const std::function<at::Tensor(int to)>& outgoing,
               const std::function<at::Tensor(int from)>& incoming) {
   const auto size = static_cast<int>(operation.group.size());
@@ -44,22 +44,22 @@ void exchange(PendingOperation& operation, const std::function<at::Tensor(int to
   }
 }
 
-// The dtypes that engines add; others they refuse in words of their own, when it is too late.
+// The dtypes that engines can reduce. They refuse others too late, and with their own messages.
 void check_reducible(ReduceOp op, const at::Tensor& tensor) {
   constexpr std::array kDtypes{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
                                at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
   const at::ScalarType dtype = tensor.scalar_type();
-  TSR_CHECK(std::ranges::find(kDtypes, dtype) != kDtypes.end(), "a reduction of ", dtype,
-            " was asked for; convert the tensor to ",
+  TSR_CHECK(std::ranges::find(kDtypes, dtype) != kDtypes.end(), "cannot reduce dtype ", dtype,
+            "; convert the tensor to ",
             at::isComplexType(dtype)    ? "real numbers with view_as_real()"
-            : at::isFloatingType(dtype) ? "bfloat16 or a longer type"
+            : at::isFloatingType(dtype) ? "bfloat16 or a wider dtype"
                                         : "int64",
             " first");
-  TSR_CHECK(op != ReduceOp::kAvg || at::isFloatingType(dtype), "an average of ", dtype,
-            " was asked for; averages are of floating-point tensors, sum the others");
+  TSR_CHECK(op != ReduceOp::kAvg || at::isFloatingType(dtype), "cannot average dtype ", dtype,
+            "; use a floating-point tensor, or sum");
   const bool bits = op == ReduceOp::kBitAnd || op == ReduceOp::kBitOr || op == ReduceOp::kBitXor;
-  TSR_CHECK(!bits || !at::isFloatingType(dtype), to_string(op), " of ", dtype,
-            " was asked for; bits are combined in integer tensors alone");
+  TSR_CHECK(!bits || !at::isFloatingType(dtype), "cannot compute ", to_string(op), " of dtype ",
+            dtype, "; use an integer tensor");
 }
 
 at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
@@ -80,7 +80,7 @@ at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
     case c10d::ReduceOp::BXOR:
       return at::bitwise_xor_out(out, a, b);
     default:
-      TSR_ASSERT(false, "a reduction of Gloo has no meaning");
+      TSR_ASSERT(false, "unknown Gloo reduction");
       return out;
   }
 }
@@ -108,7 +108,7 @@ c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group
     case ReduceOp::kBitXor:
       return c10d::ReduceOp::BXOR;
   }
-  TSR_ASSERT(false, "a value of ReduceOp has no meaning");
+  TSR_ASSERT(false, "unknown ReduceOp");
   return {};
 }
 
@@ -133,14 +133,14 @@ int64_t divisor_of(ReduceOp op, const Group& group) {
 }
 
 int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name) {
-  TSR_CHECK(-tensor.dim() <= dim && dim < tensor.dim(), name, " along dimension ", dim,
-            " of a tensor of ", tensor.dim(), " dimensions; choose one that it has");
+  TSR_CHECK(-tensor.dim() <= dim && dim < tensor.dim(), name, " got dim ", dim,
+            ", but the tensor has ", tensor.dim(), " dimensions");
   return dim < 0 ? dim + tensor.dim() : dim;
 }
 
 Sizes equal_sizes(int64_t total, const Group& group, const char* name) {
-  TSR_CHECK(total % group.size() == 0, name, " cannot cut ", total, " into ", group.size(),
-            " equal pieces; give sizes, or pad to a multiple");
+  TSR_CHECK(total % group.size() == 0, name, " cannot split ", total, " into ", group.size(),
+            " equal pieces; pass sizes, or pad to a multiple");
   return Sizes(static_cast<size_t>(group.size()), total / group.size());
 }
 
@@ -163,7 +163,7 @@ void start_all_gather(PendingOperation& operation, const at::Tensor& all, const 
   operation.start([&] { return operation.engine->_allgather_base(output, input); });
 }
 
-// Gloo would reduce everything for everybody; with the pieces exchanged half as much is sent.
+// Gloo would all-reduce; exchanging the pieces sends half as much.
 std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tensor output,
                                            at::Tensor input, const c10d::ReduceOp& op) {
   operation.kept = {input};
@@ -176,7 +176,7 @@ std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tens
   }
   const auto rank = static_cast<size_t>(operation.group.rank().value);
   const Tensors out = input.chunk(operation.group.size());
-  Tensors pieces;  // Of this rank's part, by the ranks that they come from.
+  Tensors pieces;  // This rank's piece of every rank's input.
   for (size_t from = 0; from < out.size(); ++from) {
     pieces.push_back(from == rank ? out[rank] : at::empty_like(out[rank]));
   }

@@ -6,7 +6,7 @@
 
 namespace tessera::comm::detail::nccl {
 
-/// LibTorch's NCCL, on CUDA tensors; ConfigError in builds without CUDA.
+/// LibTorch's NCCL, for CUDA tensors; ConfigError in builds without CUDA.
 std::unique_ptr<Engine> make_engine(const LocalAddress& address);
 
 }  // namespace tessera::comm::detail::nccl

@@ -27,7 +27,7 @@ class NcclEngine : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_engine(const LocalAddress&) {
-  TSR_CHECK(at::hasCUDA(), "NCCL was asked for, but this process sees no GPU; use gloo");
+  TSR_CHECK(at::hasCUDA(), "NCCL needs a GPU, but this process sees none; use gloo");
   return std::make_unique<NcclEngine>();
 }
 

@@ -5,8 +5,8 @@ namespace tessera::comm::detail::nccl {
 
 std::unique_ptr<Engine> make_engine(const LocalAddress&) {
   throw ConfigError(
-      "the NCCL back end needs a build against a CUDA LibTorch with the CUDA toolkit; use gloo, or "
-      "build again there");
+      "the NCCL back end needs a build with a CUDA LibTorch and the CUDA toolkit; use gloo, or "
+      "build with CUDA");
 }
 
 }  // namespace tessera::comm::detail::nccl

@@ -12,14 +12,14 @@
 
 namespace tessera::mesh::detail {
 
-/// One axis through this rank: its ranks, and the group in which they talk.
+/// One axis through this rank: its ranks and their group.
 struct MeshAxis {
-  Layout line;               // Of one axis.
-  std::vector<Group> group;  // One; none where this rank is outside the mesh.
+  Layout line;               // A layout of one axis.
+  std::vector<Group> group;  // One; none if this rank is outside the mesh.
 };
 
-/// What a mesh shares with every mesh that is cut from it: the world, the axes with which it began,
-/// and the axes that were flattened since. May be used from several threads.
+/// Shared by all meshes of one origin: the world, the original axes, and the flattened axes.
+/// Several threads may use it.
 class MeshRoot {
  public:
   MeshRoot(WorldHandle world, Layout layout)
@@ -30,7 +30,7 @@ class MeshRoot {
 
   std::optional<MeshAxis> find(std::string_view name) const;
   void add(const std::string& name, const MeshAxis& axis);
-  /// The flattened axes that lie within `layout`.
+  /// The flattened axes within `layout`.
   AxisNames names_within(const Layout& layout) const;
 
  private:

@@ -17,7 +17,7 @@ at::Tensor make_parameter(at::IntArrayRef shape, const at::TensorOptions& option
 
 void check_filled(const at::Tensor& tensor) {
   if (!is_unallocated(tensor)) return;
-  throw StateError("the Llama has no values yet; call load() or initialize() before it runs");
+  throw StateError("the Llama has no weights yet; call load() or initialize() first");
 }
 
 Projection::Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut,
@@ -30,7 +30,7 @@ at::Tensor Projection::operator()(const at::Tensor& x, const Pass& pass) const {
   return linear(x, weight, bias, pass.deferred);
 }
 
-// The bias of a layer cut by its inputs is added once, to their sum.
+// A layer sharded by its inputs adds its bias once, to the sum.
 void Projection::list(const std::string& name, Parameters& to) const {
   const bool by_outputs = cut == CutBy::kOutputs;
   to.push_back({name + ".weight", weight, by_outputs ? 0 : 1});

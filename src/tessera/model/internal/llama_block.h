@@ -16,11 +16,11 @@ namespace tessera::model::detail {
 /// A parameter without memory.
 at::Tensor make_parameter(at::IntArrayRef shape, const at::TensorOptions& options);
 
-/// StateError if the tensor has no memory. One tensor of a unit speaks for all of it: strategies
-/// fill and free units whole.
+/// StateError if the tensor has no memory. One tensor per unit is enough: strategies fill and free
+/// whole units.
 void check_filled(const at::Tensor& tensor);
 
-/// Which dimension of a linear layer's weight tensor parallelism cuts.
+/// Which dimension of a linear layer's weight tensor parallelism shards.
 enum class CutBy { kOutputs, kInputs };
 
 struct Projection {

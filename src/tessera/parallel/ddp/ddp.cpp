@@ -33,9 +33,9 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-constexpr int kNoPass = -1;  // The engine's number outside of a backward pass.
+constexpr int kNoPass = -1;  // The engine's task id outside of a backward pass.
 
-// A tensor that is listed under several names is reduced once.
+// A tensor with several names is reduced once.
 std::vector<TrainedParameter> trained_once(const Parameters& parameters) {
   std::vector<TrainedParameter> trained;
   std::set<const at::TensorImpl*> known;
@@ -55,8 +55,8 @@ Identities identities_of(const Leaves& leaves) {
   return known;
 }
 
-// Whether `leaf` can be what `parameter` was replaced by: it is of the same kind, and not another
-// strategy's.
+// Whether `leaf` may have replaced `parameter`: it has the same form and belongs to no other
+// strategy.
 bool can_replace(const at::Tensor& leaf, const TrainedParameter& parameter) {
   const at::Tensor& original = parameter.original;
   return leaf.sizes() == original.sizes() && leaf.scalar_type() == original.scalar_type() &&
@@ -84,13 +84,13 @@ struct GradientHook : autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-/// A reduction begins with the first gradient of a pass, or by start(); while it is open, buckets
-/// start in one order on all ranks, each when it is complete; the end of the pass starts what is
-/// left, and waits.
+/// A reduction begins with the first gradient of a pass, or with start_reduce(). Then each bucket
+/// starts when it is complete, in the same order on all ranks. The end of the pass starts the
+/// remaining buckets and waits for all.
 ///
-/// A rank whose pass fails still owes the others its part of a reduction. It sends it, marked as
-/// failed, at its next call: they get an error in the pass that they are in, and all ranks have
-/// done the same reductions.
+/// A rank whose pass failed must still take part in the reduction of the others. It does so at its
+/// next call and marks its part as failed. The others then get an error in their current pass, and
+/// all ranks have done the same reductions.
 struct Ddp::State {
   State(const DdpTensors& tensors, const Group& given, const DdpOptions& options);
   State(const State&) = delete;
@@ -105,7 +105,7 @@ struct Ddp::State {
   void watch_end_of_pass(const std::string& name);
   void on_failed_pass(const Leaves& leaves, const std::string& error);
 
-  /// Throws StateError after a failed pass; the others are told first.
+  /// Throws StateError after a failed pass, once the other ranks know of it.
   void check_usable();
   void tell_failure();
   void recover();
@@ -120,7 +120,7 @@ struct Ddp::State {
     int64_t number = 0;
     std::string refusal = "";  // This rank's.
   };
-  /// After it, every rank has done this reduction.
+  /// On return, every rank has finished this reduction.
   EndedPass wait_for_buckets();
   void find_replaced();
   void check_outcome(const EndedPass& ended);
@@ -133,20 +133,20 @@ struct Ddp::State {
   const DdpOptions options;
   RankReport report;
   int num_pauses = 0;
-  std::string failure;           // Why nothing is reduced until recover(); "" where all is well.
+  std::string failure;           // Why nothing is reduced until recover(); "" if nothing failed.
   bool is_failure_told = false;  // Whether the other ranks know of it.
-  bool is_refused = false;       // The pass that ends now throws on all ranks alike.
+  bool is_refused = false;       // The ending pass throws the same error on all ranks.
 
   std::vector<DdpBucket> buckets;  // Made at the end of the first reduced pass.
   std::vector<size_t> bucket_of;   // By parameter.
 
-  // Of the reduction that is open.
+  // State of the current reduction.
   std::vector<size_t> arrived;  // Parameters in the order in which they became ready.
   std::vector<bool> is_ready;
   size_t num_started = 0;
   int watched_pass = kNoPass;
 
-  std::optional<FailedPassObserver> observer;  // Goes first.
+  std::optional<FailedPassObserver> observer;  // Last member: it is destroyed first.
 };
 
 Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOptions& options)
@@ -182,12 +182,12 @@ at::ScalarType Ddp::State::sum_dtype(size_t index) const {
 void Ddp::State::on_gradient(size_t index) {
   check_usable();
   const std::string& name = trained[index].name;
-  // The engine also tells of gradients that are not there, such as deferred ones.
+  // The engine also calls the hook without a gradient, e.g. if it is deferred.
   if (!trained[index].tensor.grad().defined()) return;
   DdpBucket* const bucket = buckets.empty() ? nullptr : &buckets[bucket_of[index]];
   if (bucket != nullptr && bucket->is_started()) {
     throw StateError(concat("parameter '", name,
-                            "' got a gradient after its bucket was sent; hold no_sync() over all "
+                            "' got a gradient after its bucket was sent; hold no_sync() during all "
                             "passes that add to it, then call reduce()"));
   }
   if (num_pauses > 0) return;
@@ -195,10 +195,10 @@ void Ddp::State::on_gradient(size_t index) {
   if (is_ready[index]) return;
   is_ready[index] = true;
   arrived.push_back(index);
-  if (bucket == nullptr) return;  // The first pass only shows the order.
+  if (bucket == nullptr) return;  // The first pass only finds the order.
   bucket->count_ready();
   const at::NoGradGuard no_grad;
-  // The last one waits for the end of the pass: what fails before it is complete nowhere.
+  // The last bucket waits for the end of the pass, so that a failed pass is complete on no rank.
   while (num_started + 1 < buckets.size() && buckets[num_started].num_awaited() == 0) {
     start_bucket();
   }
@@ -208,8 +208,8 @@ void Ddp::State::watch_end_of_pass(const std::string& name) {
   const int pass = autograd::get_current_graph_task_id();
   if (pass == kNoPass) {
     throw StateError(concat("parameter '", name,
-                            "' got a gradient outside of a backward pass, as deferred ones do; "
-                            "hold no_sync() until all are there, then call reduce()"));
+                            "' got a gradient outside of a backward pass, e.g. a deferred one; "
+                            "hold no_sync() until all gradients are there, then call reduce()"));
   }
   if (pass == watched_pass) return;
   watched_pass = pass;
@@ -217,7 +217,7 @@ void Ddp::State::watch_end_of_pass(const std::string& name) {
 }
 
 void Ddp::State::on_end_of_pass() {
-  // A pass inside a node of another one, as recomputation makes them: more is to come.
+  // A pass nested in a node of another one, e.g. by recomputation: more gradients will follow.
   const bool is_nested = autograd::get_current_node() != nullptr;
   const bool is_complete = arrived.size() == trained.size();
   if (arrived.empty() || (is_nested && !is_complete)) return;
@@ -240,13 +240,13 @@ void Ddp::State::on_failed_pass(const Leaves& leaves, const std::string& error) 
   is_failure_told = false;
 }
 
-// A tensor that nobody knows got a gradient, and a parameter of the same kind got none.
+// A parameter was replaced if it got no gradient, but an unknown tensor of the same form did.
 void Ddp::State::find_replaced() {
   Identities known;
   for (const TrainedParameter& parameter : trained) {
     known.insert(parameter.tensor.unsafeGetTensorImpl());
   }
-  for (const Leaves& leaves : leaves_of_passes_under_way()) {
+  for (const Leaves& leaves : leaves_of_passes_in_flight()) {
     Leaves unknown = leaves;
     std::erase_if(unknown, [&](const auto& t) { return known.contains(t.unsafeGetTensorImpl()); });
     const bool is_other_models = unknown.size() == leaves.size();
@@ -268,7 +268,7 @@ void Ddp::State::check_usable() {
 
 void Ddp::State::tell_failure() {
   if (std::exchange(is_failure_told, true)) return;
-  // What start_reduce() has sent belongs to a reduction of its own, which the others have.
+  // The buckets of start_reduce() belong to a separate reduction, which the other ranks do as well.
   if (all_started()) (void)wait_for_buckets();
   report.pass.failed = true;
   start_rest();
@@ -278,7 +278,7 @@ void Ddp::State::tell_failure() {
 void Ddp::State::recover() {
   if (!failure.empty()) tell_failure();
   if (num_started > 0) {
-    throw StateError("a reduction is under way; call finish_reduce() before recover()");
+    throw StateError("a reduction is in flight; call finish_reduce() before recover()");
   }
   const at::Tensor number = at::scalar_tensor(report.pass.pass, at::kLong).to(group.device());
   report.pass = {.pass = all_reduce(number, group, ReduceOp::kMax).wait().item<int64_t>()};
@@ -287,7 +287,8 @@ void Ddp::State::recover() {
   for (const TrainedParameter& parameter : trained) parameter.tensor.mutable_grad().reset();
 }
 
-// What arrived first on rank 0 is first everywhere; what did not, in reverse of the registration.
+// The order in which gradients became ready on rank 0; then the rest, in reverse registration
+// order.
 std::vector<size_t> Ddp::State::agreed_order() const {
   std::vector<int64_t> order(arrived.begin(), arrived.end());
   for (size_t i = trained.size(); i-- > 0;) {
@@ -342,7 +343,7 @@ Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
     for (DdpBucket& bucket : buckets) bucket.finish();
   } catch (const std::exception& error) {
     failure = error.what();
-    is_failure_told = true;  // The group is lost: nobody can be told.
+    is_failure_told = true;  // The group is lost: the other ranks cannot be reached.
     throw;
   }
   arrived.clear();
@@ -359,7 +360,8 @@ void Ddp::State::check_outcome(const EndedPass& ended) {
   if (outcome.num_refusals > 0) refuse(ended);
   const double sum = outcome.sum_of_shares;
   TSR_CHECK(std::abs(sum - 1) <= buckets.back().slack(), "the shares of the ranks of group ",
-            group.name(), " add up to ", sum, ", not to 1; give each rank its rows over all rows");
+            group.name(), " add up to ", sum,
+            ", not to 1; set each rank's share to its rows / all rows");
 }
 
 void Ddp::State::check_passes(int64_t own, const std::vector<int64_t>& codes) {
@@ -375,12 +377,11 @@ void Ddp::State::check_passes(int64_t own, const std::vector<int64_t>& codes) {
   for (const auto& [pass, ranks] : ranks_in) {
     passes.push_back(concat(text_of(ranks), " in pass ", pass));
   }
-  failure = failed.empty()
-                ? concat("the ranks of group ", group.name(),
-                         " are in different passes: ", join(passes, "; "),
-                         ". One of them has skipped or repeated a pass")
-                : concat("the gradients of backward pass ", own,
-                         " are not complete: a backward pass has failed on ", text_of(failed));
+  failure = failed.empty() ? concat("the ranks of group ", group.name(),
+                                    " are in different passes: ", join(passes, "; "),
+                                    ". One rank has skipped or repeated a pass")
+                           : concat("the gradients of backward pass ", own,
+                                    " are incomplete: a backward pass failed on ", text_of(failed));
   is_failure_told = true;
   throw CommError(concat(failure, fix_of(group)));
 }
@@ -389,14 +390,15 @@ void Ddp::State::refuse(const EndedPass& ended) const {
   for (const DdpBucket& bucket : buckets) {
     const TrainedParameter* const changed = bucket.first_changed();
     if (changed == nullptr) continue;
-    throw StateError(concat("parameter '", changed->name, "' is another tensor in pass ",
-                            ended.number, ", on at least one rank of group ", group.name(),
-                            ", than when Ddp was constructed: its gradient is not reduced. ",
-                            "Construct Ddp again after parameters were replaced"));
+    throw StateError(
+        concat("parameter '", changed->name, "' was replaced before pass ", ended.number,
+               " on at least one rank of group ", group.name(),
+               ", so its gradient is not reduced; construct Ddp again after parameters "
+               "are replaced"));
   }
   TSR_CHECK(ended.refusal.empty(), ended.refusal);
-  throw ConfigError(concat("a gradient was refused on another rank of group ", group.name(),
-                           "; its message says which"));
+  throw ConfigError(concat("another rank of group ", group.name(),
+                           " refused a gradient; see the error of that rank"));
 }
 
 Ddp::Ddp(const DdpTensors& tensors, const Group& group, const DdpOptions& options)
@@ -406,7 +408,7 @@ Ddp& Ddp::operator=(Ddp&&) noexcept = default;
 Ddp::~Ddp() = default;
 
 Ddp::State& Ddp::state() const {
-  if (!state_) throw StateError("this Ddp was moved from; use the one that it was moved to");
+  if (!state_) throw StateError("this Ddp was moved from; use the one it was moved to");
   return *state_;
 }
 
@@ -422,15 +424,15 @@ Ddp::NoSync Ddp::no_sync() const {
 }
 
 void Ddp::set_share(double share) const {
-  TSR_CHECK(0 <= share && share <= 1, "a share of ", share,
-            " was given; it is this rank's rows over all rows, from 0 to 1");
-  TSR_CHECK(share == 1 || group().size() > 1, "a share of ", share,
-            " was given in a group of 1 rank, which has all rows; give 1");
+  TSR_CHECK(0 <= share && share <= 1, "share must be from 0 to 1, but is ", share,
+            "; pass this rank's rows / all rows");
+  TSR_CHECK(share == 1 || group().size() > 1, "share must be 1 in a group of 1 rank, but is ",
+            share);
   state().report.share = share;
 }
 
 void Ddp::set_pass(int64_t number) const {
-  TSR_CHECK(number >= 0, "pass ", number, " was given; give the number of the step, from 0 up");
+  TSR_CHECK(number >= 0, "the pass number must be ≥ 0, but is ", number, "; pass the step number");
   state().report.pass.pass = number;
 }
 
@@ -449,7 +451,7 @@ void Ddp::start_reduce() const {
   if (!state.reduces()) return;
   state.check_usable();
   if (state.all_started()) {
-    throw StateError("a reduction is under way; call finish_reduce() before the next begins");
+    throw StateError("a reduction is in flight; call finish_reduce() before starting another");
   }
   state.start_rest();
 }
@@ -459,7 +461,7 @@ void Ddp::finish_reduce() const {
   if (!state.reduces()) return;
   state.check_usable();
   if (!state.all_started()) {
-    throw StateError("no reduction is under way; call start_reduce() first");
+    throw StateError("no reduction is in flight; call start_reduce() first");
   }
   state.check_outcome(state.wait_for_buckets());
 }

@@ -15,19 +15,22 @@
 namespace tessera TSR_API {
 
 struct DdpOptions {
-  /// Gradients travel in buckets of about this size: small ones start early, large ones cost less.
+  /// Gradients are reduced in buckets of about this size: small ones start earlier, large ones have
+  /// less overhead.
   int64_t bucket_bytes = int64_t{4} << 20;
-  /// In which dtype gradients are summed, e.g. at::kFloat for bf16 parameters; theirs, unless set.
+  /// Dtype in which gradients are summed, e.g. at::kFloat for bf16 parameters. The default is the
+  /// dtype of the parameters.
   std::optional<at::ScalarType> reduce_dtype = std::nullopt;
 };
 
-/// What a replicated model consists of.
+/// The tensors of a replicated model.
 struct DdpTensors {
   Parameters parameters = {};
   Parameters buffers = {};
 };
 
-/// Those of a torch::nn::Module, or of whatever lists them like one.
+/// The tensors of a torch::nn::Module, or of any class with the same named_parameters() and
+/// named_buffers().
 template <class Module>
 DdpTensors ddp_tensors(const Module& module) {
   DdpTensors tensors;
@@ -40,45 +43,44 @@ DdpTensors ddp_tensors(const Module& module) {
   return tensors;
 }
 
-/// Keeps the copies of a model on the ranks of a group alike: after each backward() every rank has
-/// the gradients of the whole batch.
+/// Keeps the replicas of a model on the ranks of a group equal: after each backward() every rank
+/// has the gradients of the whole batch.
 ///
-///   Ddp ddp(ddp_tensors(*model), mesh.get_group("dp"));  // Now all have rank 0's values.
-///   loss.backward();                                     // Reduces while it still computes.
+///   Ddp ddp(ddp_tensors(*model), mesh.get_group("dp"));  // Copies rank 0's values to all ranks.
+///   loss.backward();                                     // Overlaps the reduction.
 ///   optimizer.step();
 ///
-/// A gradient is the average over the ranks, or by set_share() the weighted sum. A parameter
-/// without gradient counts as zeros where another rank has one, and stays without where none has.
-/// After a reduction gradients are views into buckets, which the next one overwrites; those of
-/// another reduce_dtype are tensors of their own.
+/// A gradient is the average over the ranks, or with set_share() the weighted sum. If a parameter
+/// has a gradient on some ranks only, it counts as zeros on the others; if it has one on no rank,
+/// it stays without. After a reduction, gradients are views into the buckets, which the next
+/// reduction overwrites. With another reduce_dtype they are tensors of their own.
 ///
-/// Every reduction is **collective**: all ranks of the group do the same passes in the same order.
-/// For one backward pass at a time, and not for one that is itself to be differentiated. In a group
-/// of one rank, and in a fake world, nothing is done.
+/// Every reduction is **collective**: all ranks of the group run the same passes in the same order.
+/// Only one backward pass may run at a time, and double backward is not supported. In a group of
+/// one rank, and in a fake world, nothing is reduced.
 ///
-/// Passes are numbered from 1, and the numbers travel with the gradients. After a backward pass
-/// that throws on one rank, every rank gets an error: that one StateError at its next call, the
-/// others CommError in the pass that they are in. All of them refuse further passes until
-/// recover().
+/// Passes are numbered from 1, and the ranks send the numbers with the gradients. If a backward
+/// pass throws on one rank, every rank gets an error: that rank a StateError at its next call, the
+/// others a CommError in their current pass. All of them refuse further passes until recover().
 ///
-/// Thread rules: one thread at a time may call backward() on the model, or anything here. Autograd
-/// calls the hooks on the thread that called backward(), or for CUDA on its own thread of that
-/// device; reductions are started and waited for there. Different Ddp objects may be used from
-/// different threads.
+/// Threads: only one thread at a time may call backward() on the model, or a function of this
+/// class. Autograd calls the hooks on the thread that called backward(), for CUDA on its own thread
+/// of that device; that thread also starts reductions and waits for them. Different Ddp objects may
+/// be used from different threads.
 class Ddp {
   struct State;
 
  public:
-  /// **Collective.** Compares names, shapes and dtypes on all ranks, then takes rank 0's values of
-  /// parameters and buffers. Where the ranks differ, all throw the same ConfigError, which says who
-  /// and in what. Uses the group's ranks on the reduce lane.
+  /// **Collective.** Compares names, shapes and dtypes across the ranks, then copies rank 0's
+  /// parameters and buffers to all. If the ranks differ, all throw the same ConfigError, which
+  /// names the rank and the difference. Communicates on the group's reduce lane.
   Ddp(const DdpTensors& tensors, const Group& group, const DdpOptions& options = {});
   Ddp(Ddp&&) noexcept;
   Ddp& operator=(Ddp&&) noexcept;
   ~Ddp();
 
-  /// While it lives, backward() adds to the gradients of this rank alone; the next reduction sums
-  /// up what has come together.
+  /// Gradient accumulation: during its lifetime, backward() only adds to this rank's own gradients.
+  /// The next reduction sums what has accumulated.
   class [[nodiscard]] NoSync {
    public:
     explicit NoSync(std::shared_ptr<State> state);
@@ -91,38 +93,38 @@ class Ddp {
   };
   NoSync no_sync() const;
 
-  /// Local. This rank's share of the rows of the global batch, from now on: so that mean losses of
-  /// uneven local batches give what one process would compute. 1/size unless set. The shares of all
-  /// ranks must add up to 1, which the next reduction checks.
+  /// Local. Sets this rank's share of the rows of the global batch, so that the mean losses of
+  /// uneven local batches give the same gradients as one process. The default is 1/size. The shares
+  /// of all ranks must add up to 1; the next reduction checks that.
   void set_share(double share) const;
 
-  /// **Collective.** Reduces what the gradients are now: after passes under no_sync(), after
-  /// deferred weight gradients, for a rank that has no rows. The first half starts and returns, the
-  /// second waits.
+  /// **Collective.** Reduces the current gradients: after passes under no_sync(), after deferred
+  /// weight gradients, or on a rank without rows. start_reduce() returns at once, finish_reduce()
+  /// waits; reduce() does both.
   void reduce() const;
   void start_reduce() const;
   void finish_reduce() const;
 
-  /// Local. The number of the next pass; those after it count on from there. Give the number of the
-  /// step before each backward(), and ranks that are in different steps, because one of them has
-  /// skipped one, all get CommError instead of gradients of different steps.
+  /// Local. Sets the number of the next pass; later passes count up from there. Pass the step
+  /// number before each backward(): if ranks are then in different steps, because one has skipped a
+  /// step, all get CommError instead of mixed gradients.
   void set_pass(int64_t number) const;
-  /// **Collective.** After a failed pass: all ranks call it, each when it has caught its error, and
-  /// go on together with the next pass. Drops the gradients, of which some are not complete.
-  /// StateError between start_reduce() and finish_reduce().
+  /// **Collective.** After a failed pass, every rank catches its error and calls this; then all
+  /// continue with the next pass. Drops the gradients, because some are incomplete. StateError
+  /// between start_reduce() and finish_reduce().
   void recover() const;
 
-  /// **Collective.** Takes rank 0's buffers: for before a forward pass.
+  /// **Collective.** Copies rank 0's buffers to all ranks. Call it before a forward pass.
   void broadcast_buffers() const;
 
-  /// On the reduce lane.
+  /// The group on the reduce lane.
   const Group& group() const;
-  /// The names in each bucket, in the order in which they are sent: as the gradients of the first
-  /// reduced pass became ready on rank 0. Empty before it.
+  /// The parameter names per bucket, in the order of the reductions. This is the order in which the
+  /// gradients of the first reduced pass became ready on rank 0. Empty before that pass.
   std::vector<std::vector<std::string>> buckets() const;
 
  private:
-  State& state() const;  // StateError once it was moved from.
+  State& state() const;  // StateError if this object was moved from.
   std::shared_ptr<State> state_;
 };
 

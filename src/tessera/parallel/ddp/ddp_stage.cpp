@@ -1,12 +1,16 @@
 #include "tessera/parallel/ddp/ddp_stage.h"
 
+#include <utility>
+
 namespace tessera {
 
-DdpStage::DdpStage(const std::vector<ReducedTensors>& parts, ReduceTime when, double share)
-    : when_(when) {
-  for (const auto& [tensors, group] : parts) {
+DdpStage::DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share)
+    : parts_(std::move(parts)), when_(when), share_(share) {}
+
+void DdpStage::start() {
+  for (const auto& [tensors, group] : parts_) {
     ddp_.emplace_back(tensors, group);
-    ddp_.back().set_share(share);
+    ddp_.back().set_share(share_);
   }
 }
 

@@ -12,7 +12,7 @@ namespace tessera TSR_API {
 /// When a stage's gradients are reduced.
 enum class ReduceTime {
   kInBackward,  // While the last backward pass still runs.
-  kAtAction,    // At REDUCE_GRAD, while other stages compute: nobody waits for it in between.
+  kAtAction,    // At REDUCE_GRAD; the reduction overlaps the compute of other stages.
 };
 
 /// Parameters whose gradients are summed over one group.
@@ -21,21 +21,24 @@ struct ReducedTensors {
   Group group;
 };
 
-/// The copies of one stage on several ranks.
+/// The replicas of one stage on several ranks.
 class DdpStage final : public DataParallel {
  public:
-  /// **Collective** over the groups, see Ddp. `share` is this rank's share of the rows of a batch.
-  DdpStage(const std::vector<ReducedTensors>& parts, ReduceTime when, double share);
+  /// Local. `share` is this rank's share of the rows of a batch.
+  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share);
 
+  void start() override;
   void begin_step() override;
   void last_backward() override;
   void reduce_grad() override;
   void finish_step() override;
 
  private:
+  std::vector<ReducedTensors> parts_;
   std::vector<Ddp> ddp_ = {};
-  std::vector<Ddp::NoSync> held_ = {};  // While gradients are this rank's own.
+  std::vector<Ddp::NoSync> held_ = {};  // Not empty while gradients accumulate locally.
   ReduceTime when_;
+  double share_;
 };
 
 }  // namespace tessera

@@ -29,11 +29,11 @@ Activation::Activation(Tensors inputs, bool first_stage, BackwardForm form)
 void Activation::forward(const Stage& stage, StagePass pass) {
   if (form_ == BackwardForm::kDeferred) pass.deferred = &deferred_;
   outputs_ = stage.forward(inputs_, pass);
-  TSR_CHECK(!outputs_.empty(), "stage ", stage.index, " gave no outputs for microbatch ",
-            pass.microbatch, "; give at least one tensor");
+  TSR_CHECK(!outputs_.empty(), "stage ", stage.index, " returned no outputs for microbatch ",
+            pass.microbatch, "; return at least one tensor");
   for (size_t i = 0; i < outputs_.size(); ++i) {
     TSR_CHECK(outputs_[i].defined(), "output ", i, " of stage ", stage.index, " for microbatch ",
-              pass.microbatch, " is no tensor; give tensors alone");
+              pass.microbatch, " is undefined; return defined tensors only");
   }
 }
 
@@ -69,7 +69,7 @@ void Activation::choose_roots(const Tensors& gradients) {
              roots_.size(), " outputs");
 }
 
-// The first stage has nobody to hand a gradient to: its W does all.
+// The first stage sends no gradient: its W does the whole backward.
 Tensors Activation::walk_for_inputs() {
   const Tensors wanted = first_stage_ ? Tensors() : needing_gradients(inputs_);
   Tensors found(wanted.size());
@@ -81,7 +81,7 @@ Tensors Activation::walk_for_inputs() {
   return found;
 }
 
-// Inputs get gradients as well; after an I that has handed them on, nobody looks at them.
+// Inputs get gradients as well; if I has already sent them, they are ignored.
 void Activation::walk_whole() {
   if (!roots_.empty()) torch::autograd::backward(roots_, root_gradients_);
   roots_.clear();

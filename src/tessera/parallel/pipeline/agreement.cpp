@@ -33,18 +33,18 @@ uint64_t digest(uint64_t state, const TensorForms& forms) {
 }
 
 int64_t rows_of(const at::Tensor& tensor, const std::string& what) {
-  TSR_CHECK(tensor.defined(), what, " is no tensor; give one");
-  TSR_CHECK(tensor.dim() > 0, what, " has no dimension that could be cut into microbatches");
+  TSR_CHECK(tensor.defined(), what, " is undefined; pass a tensor");
+  TSR_CHECK(tensor.dim() > 0, what, " has no dimension to split into microbatches");
   return tensor.size(0);
 }
 
-// The rows of all of them, which must be equal; -1 for none.
+// The number of rows, which must be equal for all tensors; -1 if there are none.
 int64_t common_rows(const std::vector<std::pair<std::string, at::Tensor>>& tensors) {
   int64_t rows = -1;
   for (const auto& [what, tensor] : tensors) {
     const int64_t own = rows_of(tensor, what);
     TSR_CHECK(rows == -1 || own == rows, what, " has ", own, " rows, but ", tensors.front().first,
-              " has ", rows, "; all are cut alike");
+              " has ", rows, "; the rows must be equal");
     rows = own;
   }
   return rows;
@@ -114,13 +114,13 @@ void check_same_step(const std::vector<StepTerms>& ranks, const Group& group) {
     if (other.call == first.call && other.kind == first.kind && other.step == first.step) continue;
     throw CommError(concat("the ranks of group ", group.name(),
                            " are not in the same step: rank 0 begins ", describe(first), ", rank ",
-                           rank, " ", describe(other), "; every rank has to take every step"));
+                           rank, " ", describe(other), "; every rank must run every step"));
   }
 }
 
 void check_rows(int64_t rows, int64_t expected, const char* what, size_t rank) {
   TSR_CHECK(rows < 0 || rows == expected, what, " of rank ", rank, " have ", rows,
-            " rows, but the inputs have ", expected, "; all are cut alike");
+            " rows, but the inputs have ", expected, "; the rows must be equal");
 }
 
 int64_t agreed_rows(const std::vector<StepTerms>& ranks, int64_t microbatches) {
@@ -130,8 +130,8 @@ int64_t agreed_rows(const std::vector<StepTerms>& ranks, int64_t microbatches) {
     check_rows(ranks[rank].target_rows, rows, "the targets", rank);
     check_rows(ranks[rank].keyword_rows, rows, "the keywords", rank);
   }
-  TSR_CHECK(rows >= microbatches, "a batch of ", rows, " rows cannot be cut into ", microbatches,
-            " microbatches; give at least one row for each, or choose fewer microbatches");
+  TSR_CHECK(rows >= microbatches, "a batch of ", rows, " rows cannot be split into ", microbatches,
+            " microbatches; pass at least one row per microbatch, or choose fewer microbatches");
   return rows;
 }
 
@@ -142,7 +142,7 @@ StepTerms terms_of(const PipelineBatch& batch, bool has_first_stage, bool has_la
   terms.shapes = digest(kDigestStart, TensorForms());
   if (has_first_stage) {
     TSR_CHECK(!batch.inputs.empty(),
-              "this rank has the first stage but no inputs; give the batch to it");
+              "this rank has the first stage but no inputs; set PipelineBatch::inputs");
     terms.input_rows = common_rows(named(batch.inputs));
     terms.shapes = digest(terms.shapes, forms_of(batch.inputs, true));
   }
@@ -174,7 +174,7 @@ AgreedStep agree_on_step(const Group& group, int64_t microbatches,
   }
   if (error) std::rethrow_exception(error);
   TSR_CHECK(refusing.empty(), "rank ", join(refusing, ", "), " of group ", group.name(),
-            " refused the step; its own error says why");
+            " refused the step; see the error of that rank");
   check_same_step(ranks, group);
   AgreedStep agreed{.rows = agreed_rows(ranks, microbatches), .shapes = kDigestStart};
   for (const StepTerms& terms_of_rank : ranks) {

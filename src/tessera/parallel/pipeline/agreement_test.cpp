@@ -15,7 +15,7 @@ PipelineBatch batch_of(int64_t rows) {
           .keywords = {{"mask", at::zeros({rows})}}};
 }
 
-TEST(StepTerms, EachRankTellsOfWhatItsStagesNeed) {
+TEST(StepTerms, EachRankReportsTheInputsOfItsStages) {
   const StepTerms both = terms_of(batch_of(6), true, true);
   EXPECT_EQ(both.input_rows, 6);
   EXPECT_EQ(both.target_rows, 6);
@@ -25,7 +25,7 @@ TEST(StepTerms, EachRankTellsOfWhatItsStagesNeed) {
   EXPECT_EQ(terms_of({}, false, false).keyword_rows, -1);
 }
 
-TEST(StepTerms, TheDigestTellsShapesAndTypesApart) {
+TEST(StepTerms, TheDigestDependsOnShapesAndDtypes) {
   const uint64_t shapes = terms_of(batch_of(6), true, false).shapes;
   EXPECT_EQ(terms_of(batch_of(6), true, false).shapes, shapes);
   EXPECT_NE(terms_of(batch_of(7), true, false).shapes, shapes);
@@ -37,7 +37,7 @@ TEST(StepTerms, TheDigestTellsShapesAndTypesApart) {
   EXPECT_NE(terms_of(other, true, false).shapes, shapes);
 }
 
-TEST(StepTerms, WhatCannotBeCutIsRefused) {
+TEST(StepTerms, InputsThatCannotBeSplitAreRefused) {
   EXPECT_THROW(terms_of({}, true, false), ConfigError) << "no inputs on the first stage";
   PipelineBatch batch = batch_of(6);
   batch.inputs.push_back(at::zeros({5}));

@@ -15,7 +15,7 @@ TEST(BufferPool, GivesTheFormThatWasAskedFor) {
   EXPECT_EQ(tensor.sizes(), at::IntArrayRef({4}));
 }
 
-TEST(BufferPool, UsesMemoryAgainOnceNobodyHoldsIt) {
+TEST(BufferPool, ReusesMemoryWithoutOtherReferences) {
   BufferPool pool(at::kCPU);
   at::Tensor tensor = pool.take(kForm);
   const void* const memory = tensor.data_ptr();
@@ -25,7 +25,7 @@ TEST(BufferPool, UsesMemoryAgainOnceNobodyHoldsIt) {
   EXPECT_EQ(pool.size(), 2U);
 }
 
-TEST(BufferPool, LeavesMemoryAloneThatAViewHolds) {
+TEST(BufferPool, DoesNotReuseMemoryThatAViewHolds) {
   BufferPool pool(at::kCPU);
   at::Tensor tensor = pool.take(kForm);
   const at::Tensor row = tensor[1];

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kFixedWords = 7;
 constexpr size_t kWords = kFixedWords + kMostTensors * (3 + kMostDimensions);
 
-/// Writes or reads word after word.
+/// Writes or reads one word after the other.
 class Words {
  public:
   explicit Words(const at::Tensor& tensor) : words_(tensor.data_ptr<int64_t>(), kWords) {}
@@ -42,12 +42,12 @@ TensorForm take_form(Words& words) {
 }  // namespace
 
 void check_forms(const TensorForms& forms) {
-  TSR_CHECK(forms.size() <= kMostTensors, forms.size(),
-            " tensors cross to the next stage; at most ", kMostTensors, " can, so join some");
+  TSR_CHECK(forms.size() <= kMostTensors, "a stage can send at most ", kMostTensors,
+            " tensors to the next stage, but has ", forms.size(), "; join some");
   for (const TensorForm& form : forms) {
-    TSR_CHECK(form.sizes.size() <= kMostDimensions, "a tensor of ", form.sizes.size(),
-              " dimensions crosses to the next stage; at most ", kMostDimensions,
-              " can, so flatten some");
+    TSR_CHECK(form.sizes.size() <= kMostDimensions, "a stage can send tensors of at most ",
+              kMostDimensions, " dimensions to the next stage, but one has ", form.sizes.size(),
+              "; flatten some");
   }
 }
 

@@ -17,7 +17,7 @@ TensorForm any_form() {
           .sizes = *rc::gen::container<std::vector<int64_t>>(dimensions, size)};
 }
 
-RC_GTEST_PROP(Header, ComesOutAsItWentIn, ()) {
+RC_GTEST_PROP(Header, RoundTrips, ()) {
   Header header{.call = *rc::gen::arbitrary<int64_t>()};
   for (auto left = *rc::gen::inRange<size_t>(0, kMostTensors + 1); left > 0; --left) {
     header.forms.push_back(any_form());

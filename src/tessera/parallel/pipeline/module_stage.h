@@ -7,7 +7,7 @@
 
 namespace tessera TSR_API {
 
-/// A torch::nn module, or a holder of one, as a stage: from one tensor to one.
+/// A torch::nn module, or a holder of one, as a stage with one input and one output tensor.
 ///
 ///   Pipeline pipeline({module_stage(0, torch::nn::Linear(8, 8))}, …);
 template <class Module>

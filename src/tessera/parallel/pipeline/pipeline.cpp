@@ -32,13 +32,14 @@ std::set<Place> split_places(const ScheduleRow& row) {
 
 void check_can_train(const PipelineCore& core, const PipelineBatch& batch) {
   TSR_CHECK(at::GradMode::is_enabled(),
-            "a step needs gradients, but they are switched off here; use evaluate(), or end the "
-            "guard first");
+            "a step needs gradients, but they are disabled here; use evaluate(), or end the "
+            "NoGradGuard first");
   if (!core.has(core.last_stage())) return;
   TSR_CHECK(core.options.loss,
-            "this rank has the last stage but no loss function; give PipelineOptions::loss, or use "
+            "this rank has the last stage but no loss function; set PipelineOptions::loss, or use "
             "evaluate()");
-  TSR_CHECK(batch.target.defined(), "this rank has the last stage but no target; give it one");
+  TSR_CHECK(batch.target.defined(),
+            "this rank has the last stage but no target; set PipelineBatch::target");
 }
 
 PipelineResult run(PipelineCore& core, const PipelineBatch& batch, StepKind kind) {
@@ -68,7 +69,7 @@ PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group
       control(on_lane(pp, Lane::kControl)),
       split(split_places(schedule.row(pp.rank()))),
       device(options.device.value_or(pp.device())),
-      courier(on_lane(pp, Lane::kP2p), schedule, device),
+      messages(on_lane(pp, Lane::kP2p), schedule, device),
       pool(device) {}
 
 const Stage& PipelineCore::stage(int64_t index) const {
@@ -86,7 +87,7 @@ Pipeline::Pipeline(std::vector<Stage> stages, const Schedule& schedule, const Gr
   const Schedule table = executable(schedule);
   check_together(group, "that every stage can be run", [&] { check_stages(stages, table); });
   core_ = std::make_unique<PipelineCore>(std::move(stages), table, group, std::move(options));
-  core_->courier.connect();
+  core_->messages.connect();
   barrier(core_->control);
 }
 
@@ -95,7 +96,7 @@ Pipeline& Pipeline::operator=(Pipeline&&) noexcept = default;
 Pipeline::~Pipeline() = default;
 
 PipelineCore& Pipeline::core() const {
-  if (!core_) throw StateError("this Pipeline was moved from; use the one that it was moved to");
+  if (!core_) throw StateError("this Pipeline was moved from; use the one it was moved to");
   return *core_;
 }
 

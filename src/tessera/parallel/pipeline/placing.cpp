@@ -11,7 +11,7 @@
 namespace tessera::pipeline::detail {
 namespace {
 
-/// What a rank says of itself, as JSON.
+/// A rank's schedule and stages, as JSON.
 using Placing = std::map<std::string, std::vector<int64_t>>;
 
 std::vector<int64_t> digest_of(const Schedule& schedule) {
@@ -29,11 +29,11 @@ std::vector<int64_t> indices_of(std::span<const Stage> stages) {
 void check_same_table(const std::vector<Placing>& ranks, const Group& group) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     TSR_CHECK(ranks[rank].at("table") == ranks.front().at("table"), "ranks 0 and ", rank,
-              " of group ", group.name(), " have different tables; give all ranks the same");
+              " of group ", group.name(), " have different schedules; pass all ranks the same one");
   }
 }
 
-// Every stage once, where the table has it.
+// Every stage exists once, on its rank of the schedule.
 void check_stage(int64_t stage, GroupRank wanted, const std::vector<Placing>& ranks) {
   std::vector<int64_t> found;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -41,18 +41,18 @@ void check_stage(int64_t stage, GroupRank wanted, const std::vector<Placing>& ra
     found.insert(found.end(), static_cast<size_t>(std::ranges::count(stages, stage)),
                  static_cast<int64_t>(rank));
   }
-  TSR_CHECK(!found.empty(), "stage ", stage, " is missing; the table has it on rank ", wanted);
-  TSR_CHECK(found.size() == 1, "stage ", stage, " is there ", found.size(), " times (on rank ",
-            join(found, " and "), "); the table has it once, on rank ", wanted);
+  TSR_CHECK(!found.empty(), "stage ", stage, " is missing; the schedule has it on rank ", wanted);
+  TSR_CHECK(found.size() == 1, "stage ", stage, " exists ", found.size(), " times (on rank ",
+            join(found, " and "), "); the schedule has it once, on rank ", wanted);
   TSR_CHECK(found.front() == wanted.value, "stage ", stage, " is on rank ", found.front(),
-            "; the table has it on rank ", wanted);
+            "; the schedule has it on rank ", wanted);
 }
 
 void check_known(const std::vector<Placing>& ranks, int64_t num_stages) {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (const int64_t stage : ranks[rank].at("stages")) {
       TSR_CHECK(0 <= stage && stage < num_stages, "rank ", rank, " has stage ", stage,
-                ", but the table has stages 0 to ", num_stages - 1);
+                ", but the schedule has stages 0 to ", num_stages - 1);
     }
   }
 }
@@ -68,9 +68,9 @@ bool reduces(const Schedule& schedule) {
 Schedule executable(const Schedule& schedule) {
   const Schedule table = schedule.is_compute_only() ? lower(schedule) : schedule.without_idle();
   const Verification proof = verify(table);
-  TSR_CHECK(proof.communicates || proof.num_messages == 0, "table ", schedule.name(),
-            " has neither messages nor is it compute-only, so it can be neither run nor lowered; "
-            "give the compute table");
+  TSR_CHECK(proof.communicates || proof.num_messages == 0, "schedule ", schedule.name(),
+            " has no sends and receives, but is not compute-only either; pass the compute-only "
+            "schedule");
   return table;
 }
 
@@ -78,8 +78,9 @@ void check_placing(std::span<const Stage> stages, const Schedule& schedule, cons
   const Placing mine{{"table", digest_of(schedule)}, {"stages", indices_of(stages)}};
   const std::vector<Placing> ranks = all_gather_object(mine, group);
   check_same_table(ranks, group);
-  TSR_CHECK(schedule.pp() == group.size(), "the table is for ", schedule.pp(), " ranks, but group ",
-            group.name(), " has ", group.size(), "; generate it with pp = ", group.size());
+  TSR_CHECK(schedule.pp() == group.size(), "the schedule is for ", schedule.pp(),
+            " ranks, but group ", group.name(), " has ", group.size(),
+            "; generate it with pp = ", group.size());
   check_known(ranks, schedule.num_stages());
   for (int64_t stage = 0; stage < schedule.num_stages(); ++stage) {
     check_stage(stage, schedule.rank_of(stage), ranks);
@@ -88,10 +89,10 @@ void check_placing(std::span<const Stage> stages, const Schedule& schedule, cons
 
 void check_stages(std::span<const Stage> stages, const Schedule& schedule) {
   for (const Stage& stage : stages) {
-    TSR_CHECK(stage.forward, "stage ", stage.index, " has no forward function; give one");
+    TSR_CHECK(stage.forward, "stage ", stage.index, " has no forward function; set Stage::forward");
     TSR_CHECK(!stage.hooks.reduce_grad || reduces(schedule), "stage ", stage.index,
-              " has a reduce_grad hook, but table ", schedule.name(),
-              " has no REDUCE_GRAD; give the compute table, which is lowered with it");
+              " has a reduce_grad hook, but schedule ", schedule.name(),
+              " has no REDUCE_GRAD; pass the compute-only schedule, which is lowered with it");
   }
 }
 

@@ -16,35 +16,35 @@ namespace tessera TSR_API {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What every stage gets besides its inputs, by name: tensors, of which a pass gets its
-/// microbatch's rows, and values that are the same for all.
+/// Keyword arguments of a stage. Tensors are split into microbatches like the inputs; other values
+/// are the same for all microbatches.
 using Keyword = std::variant<at::Tensor, bool, int64_t, double, std::string>;
 using Keywords = std::map<std::string, Keyword>;
 
-/// What one forward pass of a stage is told besides its inputs.
+/// Arguments of one forward pass of a stage, in addition to its inputs.
 struct StagePass {
   int64_t stage = 0;
   int64_t microbatch = 0;
   const Keywords* keywords = nullptr;  // Never null in a pipeline.
-  /// Where a stage that defers is to leave its weight gradients; null where the backward is whole.
+  /// Where a stage that defers puts its weight gradients; null if the backward is not split.
   const WeightGradients* deferred = nullptr;
 };
 
-/// From this microbatch's inputs to its outputs. What crosses to the next stage is a list of
-/// tensors, the same number with the same dtypes for every microbatch.
+/// Computes the outputs of one microbatch. They are sent to the next stage; their number and dtypes
+/// must be the same for every microbatch.
 using StageForward = std::function<Tensors(const Tensors& inputs, const StagePass& pass)>;
 
-/// What strategies of data parallelism do to a stage, at the actions of these names. They are
-/// called even where the step has already failed on this rank: they are collective.
+/// Hooks for data-parallel strategies, called at the actions of these names. They are called even
+/// if the step has already failed on this rank, because they may be collective.
 struct StageHooks {
   std::function<void()> unshard = {};
   std::function<void()> reshard = {};
   std::function<void()> reduce_grad = {};
-  /// Right before the last B or W of the stage in a step: gradients become final from here on.
+  /// Called right before the stage's last B or W of a step: from here on gradients become final.
   std::function<void()> last_backward = {};
 };
 
-/// A part of a model that one rank runs, of which it may have several.
+/// A part of a model that one rank runs. A rank may have several.
 ///
 ///   Stage stage{.index = 1, .forward = [&](const Tensors& inputs, const StagePass& pass) {
 ///     return Tensors{part.forward(inputs[0], {.deferred = pass.deferred})};
@@ -52,8 +52,8 @@ struct StageHooks {
 struct Stage {
   int64_t index = 0;
   StageForward forward = {};
-  /// Whether `forward` leaves the costly weight gradients in StagePass::deferred, where it is given
-  /// one. Otherwise a table with I and W walks the stage's graph twice.
+  /// Whether `forward` puts the expensive weight gradients into StagePass::deferred if that is not
+  /// null. Otherwise a schedule with I and W runs two backward passes over the stage's graph.
   bool defers = false;
   StageHooks hooks = {};
 };

@@ -1,4 +1,4 @@
-// What a step sends and receives.
+// The messages of a step.
 #include <ATen/ops/zeros.h>
 
 #include "tessera/base/check.h"
@@ -16,15 +16,16 @@ TensorForms StepRun::sent_forms(const Task& task, Place receiver) {
   return crossing_[receiver] = forms_of(outgoing_[place_of(task)], training_);
 }
 
-Tensors StepRun::cargo(const Task& task, const TensorForms& forms) {
+Tensors StepRun::payload(const Task& task, const TensorForms& forms) {
   Tensors tensors = take(task.type == kSendForward ? outgoing_ : returning_, place_of(task));
   attempt(task, [&] {
-    TSR_CHECK(tensors.size() == forms.size() &&
-                  (task.type == kSendBackward || forms_of(tensors, training_) == forms),
-              "stage ", task.stage, " gave ", to_string(forms_of(tensors, training_)),
-              " for microbatch ", task.microbatch, ", but ", to_string(forms),
-              " in an earlier step with inputs of the same shapes; shapes may follow from those of "
-              "inputs and keywords alone, so make a new Pipeline where the model changes");
+    TSR_CHECK(
+        tensors.size() == forms.size() &&
+            (task.type == kSendBackward || forms_of(tensors, training_) == forms),
+        "stage ", task.stage, " returned ", to_string(forms_of(tensors, training_)),
+        " for microbatch ", task.microbatch, ", but ", to_string(forms),
+        " in an earlier step with inputs of the same shapes; output shapes must depend on the "
+        "shapes of inputs and keywords only, so make a new Pipeline if the model changes");
   });
   if (!failure_) return tensors;
   tensors.clear();
@@ -36,13 +37,13 @@ Tensors StepRun::cargo(const Task& task, const TensorForms& forms) {
 
 void StepRun::send(const Task& task) {
   TensorForms forms = sent_forms(task, {task.stage + 1, task.microbatch});
-  const Tensors tensors = cargo(task, forms);
+  const Tensors tensors = payload(task, forms);
   const bool announced = task.type == kSendForward;
-  core_.courier.send(task,
-                     {.call = core_.calls,
-                      .failure = failure_,
-                      .forms = announced ? std::move(forms) : TensorForms()},
-                     tensors);
+  core_.messages.send(task,
+                      {.call = core_.calls,
+                       .failure = failure_,
+                       .forms = announced ? std::move(forms) : TensorForms()},
+                      tensors);
 }
 
 void StepRun::receive(const Task& task) {
@@ -50,27 +51,27 @@ void StepRun::receive(const Task& task) {
   if (task.type == kRecvBackward) {
     const TensorForms sent = crossing_[{task.stage + 1, task.microbatch}];
     arriving_gradients_.emplace(place,
-                                core_.courier.receive(task, gradient_forms(sent), core_.pool));
+                                core_.messages.receive(task, gradient_forms(sent), core_.pool));
     return;
   }
   if (!announces_) {
-    arriving_inputs_.emplace(place, core_.courier.receive(task, crossing_[place], core_.pool));
+    arriving_inputs_.emplace(place, core_.messages.receive(task, crossing_[place], core_.pool));
     return;
   }
-  Arrival arrival = core_.courier.receive_announced(task, core_.pool);
+  Arrival arrival = core_.messages.receive_announced(task, core_.pool);
   crossing_[place] = arrival.forms();
   arriving_inputs_.emplace(place, std::move(arrival));
 }
 
 Tensors StepRun::open(Arrival arrival) {
-  Parcel parcel = std::move(arrival).wait();
-  const int64_t call = parcel.header.call;
+  Message message = std::move(arrival).wait();
+  const int64_t call = message.header.call;
   if (call != core_.calls) {
-    throw CommError(concat("a message of call ", call, " came in call ", core_.calls, " of group ",
-                           core_.group.name(), "; every rank has to take every step"));
+    throw CommError(concat("received a message of call ", call, " in call ", core_.calls,
+                           " of group ", core_.group.name(), "; every rank must run every step"));
   }
-  if (parcel.header.failure && !failure_) fail(*parcel.header.failure, nullptr);
-  return std::move(parcel.tensors);
+  if (message.header.failure && !failure_) fail(*message.header.failure, nullptr);
+  return std::move(message.tensors);
 }
 
 }  // namespace tessera

@@ -11,12 +11,12 @@ namespace {
 
 using enum ActionType;
 
-// Without its history: unlike a detached tensor it does not keep what it was computed from.
+// Unlike detach(), this does not keep the graph alive.
 at::Tensor without_history(const at::Tensor& tensor) {
   return tensor.variable_data();
 }
 
-// As the inputs of a stage: leaves, whose gradients go back to where they came from.
+// Inputs of a stage must be leaves, so that it can send their gradients back.
 Tensors as_leaves(const Tensors& tensors, const TensorForms& forms) {
   Tensors leaves;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -42,13 +42,13 @@ StepRun::StepRun(PipelineCore& core, const PipelineBatch& batch, StepKind kind,
 
 PipelineResult StepRun::run() {
   for (const Action& action : core_.schedule.row(core_.rank())) perform(action);
-  core_.courier.finish();
+  core_.messages.finish();
   core_.pool.drop_unused();
   if (failure_) throw_failure();
   return result();
 }
 
-// ---- The walk
+// ---- The actions
 
 bool StepRun::is_wanted(const Task& task) const {
   return training_ || task.type == kForward || task.type == kSendForward ||
@@ -57,7 +57,7 @@ bool StepRun::is_wanted(const Task& task) const {
 
 void StepRun::perform(const Action& action) {
   if (action.computes()) return perform_compute(action);
-  // The sends of a batch first: the other rank waits for them in its receive.
+  // Sends of a batch come first: the other rank waits for them in its receive.
   for (const bool sends : {true, false}) {
     for (const Task& task : action.tasks()) {
       if (is_send(task.type) == sends && is_wanted(task)) perform_other(task);
@@ -65,7 +65,7 @@ void StepRun::perform(const Action& action) {
   }
 }
 
-// The parts of an overlap run one after the other, when both can.
+// The parts of an overlap run one after the other, once the inputs of both are there.
 void StepRun::perform_compute(const Action& action) {
   std::vector<Task> tasks;
   std::ranges::copy_if(action.tasks(), std::back_inserter(tasks),
@@ -99,7 +99,7 @@ void StepRun::guard(const Task& task, const std::function<void()>& body) {
   try {
     body();
   } catch (const CommError&) {
-    throw;  // Ranks are lost: nobody can be told.
+    throw;  // The group is lost: the other ranks cannot be reached.
   } catch (...) {
     if (!failure_) fail({core_.rank(), task}, std::current_exception());
   }
@@ -122,7 +122,7 @@ void StepRun::fail(const StepFailure& failure, std::exception_ptr error) {
 void StepRun::throw_failure() const {
   if (error_) std::rethrow_exception(error_);
   throw CommError(concat("rank ", failure_->rank, " of group ", core_.group.name(), " failed at ",
-                         to_string(failure_->task), "; its own error says why"));
+                         to_string(failure_->task), "; see the error of that rank"));
 }
 
 // ---- Compute
@@ -170,16 +170,16 @@ void StepRun::forward(const Task& task) {
   activation.forward(core_.stage(task.stage),
                      {.stage = task.stage, .microbatch = task.microbatch, .keywords = &keywords});
   if (task.stage == core_.last_stage()) {
-    turn(task, activation);
+    compute_loss(task, activation);
   } else {
-    hand_on(task, task.stage + 1, activation.outputs());
+    send_to_next(task, task.stage + 1, activation.outputs());
   }
   if (!training_) return void(activations_.erase(place));
   peak_ = std::max(peak_, static_cast<int64_t>(activations_.size()));
 }
 
-// The last stage's forward ends with the loss, with which the backward begins.
-void StepRun::turn(const Task& task, Activation& activation) {
+// The forward of the last stage ends with the loss, where its backward starts.
+void StepRun::compute_loss(const Task& task, Activation& activation) {
   if (batch_.outputs) {
     for (const at::Tensor& output : activation.outputs()) {
       outputs_[task.microbatch].push_back(without_history(output));
@@ -187,12 +187,12 @@ void StepRun::turn(const Task& task, Activation& activation) {
   }
   if (!core_.options.loss || !batch_.target.defined()) return;
   const at::Tensor loss = core_.options.loss(activation.outputs(), slices_.target(task.microbatch));
-  TSR_CHECK(loss.defined() && loss.numel() == 1, "the loss of microbatch ", task.microbatch, " is ",
-            loss.defined() ? concat("of ", loss.numel(), " elements") : "no tensor",
-            "; give the mean over the microbatch");
+  TSR_CHECK(loss.defined() && loss.numel() == 1, "the loss of microbatch ", task.microbatch,
+            loss.defined() ? concat(" has ", loss.numel(), " elements") : " is undefined",
+            "; return the mean over the microbatch");
   TSR_CHECK(!training_ || loss.requires_grad(), "the loss of microbatch ", task.microbatch,
-            " depends on no parameter; a step needs one that has a gradient");
-  // A copy: LibTorch's mse_loss gives a scalar in memory for all that it was reduced from.
+            " has no gradient; a step needs a loss that depends on a parameter");
+  // A copy: the scalar of LibTorch's mse_loss keeps the memory of all elements before reduction.
   losses_[task.microbatch] = without_history(loss).clone();
   activation.set_loss(loss, slices_.share(task.microbatch));
 }
@@ -202,7 +202,7 @@ void StepRun::backward(const Task& task) {
   Activation& activation = activations_.at(place);
   Tensors gradients = activation.backward(take(gradients_, place));
   if (task.type == kBackward) activations_.erase(place);
-  if (task.stage > 0) hand_on(task, task.stage - 1, std::move(gradients));
+  if (task.stage > 0) send_to_next(task, task.stage - 1, std::move(gradients));
 }
 
 void StepRun::weight_gradients(const Task& task) {
@@ -215,8 +215,8 @@ Tensors StepRun::take(std::map<Place, Tensors>& map, Place place) {
   return node.empty() ? Tensors() : std::move(node.mapped());
 }
 
-// To a stage of this rank at once; otherwise a send follows.
-void StepRun::hand_on(const Task& task, int32_t to, Tensors tensors) {
+// Passes tensors to a stage of this rank, or keeps them for the send that follows.
+void StepRun::send_to_next(const Task& task, int32_t to, Tensors tensors) {
   const bool forward = task.type == kForward;
   if (!core_.has(to)) {
     if (forward) check_forms(forms_of(tensors, training_));

@@ -5,12 +5,12 @@
 
 #include "tessera/topology/axis.h"
 
-/// What all dialects ask of the sizes that a caller chose.
+/// Checks of sizes that all dialects share.
 namespace tessera::plan::detail {
 
 void check_positive(std::string_view name, int64_t size);
 
-/// world / product of the factors, with all of them in the message where it does not divide.
+/// world / product of the factors; the message shows all factors if that does not divide.
 int64_t divide_world(int64_t world, const AxisSizes& factors);
 
 void check_minutes(std::string_view name, int64_t minutes);

@@ -1,4 +1,4 @@
-// How Megatron-Core's vocabulary says a layout.
+// Megatron-Core's flags for layouts.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +21,7 @@ std::vector<DialectFlag> flags() {
        "tensor-parallel size of the experts (as tp)"},
       {"--order", "", "order", "A-B-C", "axes, fastest first (tp-cp-ep-dp-pp)"},
       {"--num-distributed-optimizer-instances", "", "replicas", "N",
-       "copies of the optimizer's state (1)"},
+       "replicas of the optimizer state (1)"},
   };
 }
 
@@ -33,7 +33,7 @@ MegatronConfig config_of(const FlagReader& flags) {
       .expert_model_parallel_size = flags.integer("ep").value_or(1),
       .num_distributed_optimizer_instances = flags.integer("replicas").value_or(1),
       .expert_tensor_parallel_size = flags.integer("etp"),
-      .create_gloo_process_groups = false};  // Twins of what is shown.
+      .create_gloo_process_groups = false};  // They would repeat the groups shown.
   if (const auto order = flags.text("order")) config.order = *order;
   return config;
 }
@@ -70,7 +70,7 @@ DialectPlan make_plan(const DialectQuery& query) {
           .roles = std::move(roles)};
 }
 
-// How far the second member of rank 0's group stands from the first.
+// The distance from the first to the second member of rank 0's group.
 int64_t stride_of(const DialectPlan& wanted, Role role) {
   const GroupSpec* const spec = wanted.find(role);
   if (spec == nullptr || spec->groups.size() == 1) return 0;
@@ -84,7 +84,7 @@ struct AxisStride {
 };
 using AxisStrides = std::vector<AxisStride>;
 
-// Whether axes of more than one rank nest in this order, fastest first.
+// Whether axes with several ranks nest in this order, fastest first.
 bool ascends(const AxisStrides& order) {
   int64_t below = 0;
   for (const AxisStride& axis : order) {
@@ -95,8 +95,8 @@ bool ascends(const AxisStrides& order) {
   return true;
 }
 
-// The axes whose places matter: those of more than one rank, and those that may have more than one
-// among the experts.
+// The axes whose places matter: those with several ranks, and those that may have several among
+// the experts.
 std::vector<std::string> placed(const AxisStrides& order, const DialectPlan& wanted) {
   const bool sliced = wanted.size(Role::kExpertTensor) > 1;
   std::vector<std::string> names;
@@ -107,7 +107,7 @@ std::vector<std::string> placed(const AxisStrides& order, const DialectPlan& wan
   return names;
 }
 
-// Orders in which the wanted axes nest as they do, with ep at every place; the default comes first.
+// Orders in which the wanted axes nest as required, with ep at every place; the default is first.
 std::vector<std::string> orders(const DialectPlan& wanted) {
   AxisStrides order{{"tp", stride_of(wanted, Role::kTensor)},
                     {"cp", stride_of(wanted, Role::kContext)},
@@ -159,14 +159,15 @@ std::vector<FlagValues> attempts(const DialectPlan& wanted) {
 }  // namespace
 
 Dialect megatron_dialect() {
-  return {.name = "megatron",
-          .flags = flags(),
-          .rule =
-              "dp is what remains of the world, and experts split tp·cp·dp anew, in the same "
-              "order, with ep in the place of cp",
-          .example = {{"--tp", "8"}, {"--pp", "2"}},
-          .plan = make_plan,
-          .attempts = attempts};
+  return {
+      .name = "megatron",
+      .flags = flags(),
+      .rule =
+          "dp is the rest of the world, and experts divide tp·cp·dp in their own way, in the same "
+          "order, with ep instead of cp",
+      .example = {{"--tp", "8"}, {"--pp", "2"}},
+      .plan = make_plan,
+      .attempts = attempts};
 }
 
 }  // namespace tessera::plan::detail

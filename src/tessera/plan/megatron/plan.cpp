@@ -13,7 +13,7 @@ using namespace plan::detail;
 
 namespace {
 
-// Both layouts must agree on who forms a pipeline, or a stage would have two neighbours.
+// Both layouts must agree on the pipelines, or a stage would have two neighbours.
 void check_pipelines(std::string_view order, const Layout& decoder, const Layout& expert) {
   const int64_t dp = decoder.axis("dp").size();
   const int64_t edp = expert.axis("dp").size();
@@ -22,7 +22,7 @@ void check_pipelines(std::string_view order, const Layout& decoder, const Layout
             " and the data-parallel sizes differ (decoder ", dp, ", experts ", edp,
             "); put pp last, or choose ep and etp so that they agree");
   TSR_CHECK(decoder.axis("pp") == expert.axis("pp"), "order '", order,
-            "' gives the decoder other pipelines than the experts (", decoder, " and ", expert,
+            "' gives the decoder and the experts different pipelines (", decoder, " and ", expert,
             "); put pp last, or make the product of the sizes before pp equal");
 }
 
@@ -35,8 +35,9 @@ void check_pipeline_arguments(const MegatronConfig& config) {
               "; raise pp, or leave the virtual size out");
   }
   const auto& backend = config.pipeline_model_parallel_comm_backend;
-  TSR_CHECK(!backend || *backend == "nccl" || *backend == "ucc", "pipelines cannot talk over '",
-            backend.value_or(""), "'; choose nccl or ucc, or leave the back end to the device");
+  TSR_CHECK(!backend || *backend == "nccl" || *backend == "ucc",
+            "pipelines cannot communicate over '", backend.value_or(""),
+            "'; choose nccl or ucc, or leave the back end out");
 }
 
 void check_sharp(const MegatronConfig& config) {
@@ -98,7 +99,7 @@ CheckedMegatron check(int64_t world, const MegatronConfig& config) {
   return {config, std::move(decoder), std::move(expert), nccl_config(config)};
 }
 
-// SHARP is switched on by a variable around the groups that use it; UCC by several, for good.
+// A variable enables SHARP while its groups are created; UCC needs several throughout.
 std::vector<VariableRule> variable_rules(const MegatronConfig& config) {
   using Action = VariableRule::Action;
   std::vector<VariableRule> rules{{"NCCL_COLLNET_ENABLE", Action::kRemove}};

@@ -11,8 +11,8 @@
 
 namespace tessera TSR_API {
 
-/// Which ranks of a pipeline hold embeddings, given all of them. Called once for every pipeline,
-/// and must answer the same on every rank.
+/// Chooses the ranks of a pipeline that hold embeddings, given all of them. Called once per
+/// pipeline; must return the same on every rank.
 using EmbeddingRanks = std::function<std::vector<int64_t>(const std::vector<int64_t>&)>;
 
 /// The arguments of Megatron-Core's initialize_model_parallel, with its names, order and defaults.
@@ -27,12 +27,12 @@ struct MegatronConfig {
   std::vector<int64_t> hierarchical_context_parallel_sizes = {};
   int64_t expert_model_parallel_size = 1;
   int64_t num_distributed_optimizer_instances = 1;
-  std::optional<int64_t> expert_tensor_parallel_size = std::nullopt;  // As for the decoder.
+  std::optional<int64_t> expert_tensor_parallel_size = std::nullopt;  // Default: the decoder's.
   std::optional<std::string> nccl_communicator_config_path = std::nullopt;
   int64_t distributed_timeout_minutes = 30;
   std::string order = "tp-cp-ep-dp-pp";
-  EmbeddingRanks get_embedding_ranks = nullptr;           // The first and the last stage.
-  EmbeddingRanks get_position_embedding_ranks = nullptr;  // The first stage.
+  EmbeddingRanks get_embedding_ranks = nullptr;           // Default: the first and the last stage.
+  EmbeddingRanks get_position_embedding_ranks = nullptr;  // Default: the first stage.
   bool create_gloo_process_groups = true;
   std::vector<std::string> high_priority_stream_groups = {};      // Names of nccl_sections().
   std::optional<std::string> sharp_enabled_group = std::nullopt;  // dp (default) or dp_replica.
@@ -40,11 +40,11 @@ struct MegatronConfig {
   bool create_all_gather_group = false;
 };
 
-/// Every group that Megatron-Core would create in a world of this many ranks, in its order.
+/// Every group that Megatron-Core creates in a world of this many ranks, in its order.
 ///
 /// The layouts are "decoder" (tp, cp, dp, pp; ep is 1) and "expert" (the experts' tp, ep, dp and
-/// the same pp; cp is 1). Everything is checked first: what Megatron refuses, early or late, or
-/// turns into wrong groups raises ConfigError.
+/// the same pp; cp is 1). ConfigError for all that Megatron refuses, early or late, or turns into
+/// wrong groups.
 Plan megatron_plan(int64_t world, const MegatronConfig& config);
 
 }  // namespace tessera

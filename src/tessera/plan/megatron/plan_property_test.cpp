@@ -1,4 +1,4 @@
-// Properties of Megatron's plans on random configurations.
+// Properties of Megatron's plans for random configurations.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -119,7 +119,7 @@ RC_GTEST_PROP(MegatronPlanProperty, ThePlanIsAFunctionOfTheConfiguration, ()) {
   RC_ASSERT(megatron_plan(world, config) == megatron_plan(world, config));
 }
 
-// So every rank makes its groups in one common order.
+// So every rank creates its groups in one common order.
 RC_GTEST_PROP(MegatronPlanProperty, OwnGroupsComeInTheOrderOfCreation, ()) {
   const auto [world, config] = any_sample();
   const Plan plan = megatron_plan(world, config);

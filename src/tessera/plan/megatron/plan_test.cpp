@@ -155,9 +155,9 @@ TEST(MegatronPlanErrors, NameTheValueTheRuleAndTheFix) {
   EXPECT_EQ(refused(8, {.expert_tensor_parallel_size = 3}),
             "world size 8 is not divisible by etp·ep·pp = 3 (etp=3, ep=1, pp=1); nearest world "
             "sizes: 6, 9");
-  EXPECT_EQ(refused(0, {}), "world size 0 is not positive; a world has at least 1 rank");
+  EXPECT_EQ(refused(0, {}), "world size is 0, but must be at least 1");
   EXPECT_EQ(refused(8, {.tensor_model_parallel_size = -2}),
-            "size -2 of tp is not positive; sizes start at 1");
+            "the size of tp is -2, but must be at least 1");
 }
 
 struct Bad {
@@ -172,8 +172,8 @@ TEST(MegatronPlanErrors, EveryBadCombination) {
       {8,
        {.pipeline_model_parallel_size = 2, .virtual_pipeline_model_parallel_size = 0},
        "size 0 of virtual pp"},
-      {8, {.pipeline_model_parallel_comm_backend = "gloo"}, "cannot talk over 'gloo'"},
-      {8, {.pipeline_model_parallel_comm_backend = ""}, "cannot talk over ''"},
+      {8, {.pipeline_model_parallel_comm_backend = "gloo"}, "cannot communicate over 'gloo'"},
+      {8, {.pipeline_model_parallel_comm_backend = ""}, "cannot communicate over ''"},
       {8, {.sharp_enabled_group = "dp"}, "but use_sharp is off"},
       {8, {.use_sharp = true, .sharp_enabled_group = "tp"}, "'tp' is unknown"},
       {8, {.use_sharp = true, .sharp_enabled_group = "dp_replica"}, "several optimizer instances"},
@@ -219,7 +219,7 @@ TEST(MegatronPlanErrors, LayoutsThatDisagreeOnPipelines) {
                          .expert_model_parallel_size = 2,
                          .expert_tensor_parallel_size = 2,
                          .order = "tp-pp-ep-dp"})
-                .find("other pipelines"),
+                .find("different pipelines"),
             std::string::npos)
       << "dp is 2 in both, but the pipelines have other strides";
   EXPECT_NO_THROW(megatron_plan(

@@ -6,7 +6,7 @@
 namespace tessera::megatron::detail {
 namespace {
 
-// What the callback chooses of every pipeline.
+// The callback's choice for every pipeline.
 Chosen chosen_by(const EmbeddingRanks& callback, const GroupFamily& pipelines) {
   Chosen chosen;
   for (const RankGroup& pipeline : pipelines.listed_lines()) {
@@ -70,7 +70,7 @@ class Specs {
     for (GroupSpec& spec : specs) specs_.push_back(std::move(spec));
   }
 
-  // A twin of the last spec, where twins are wanted.
+  // Adds a twin of the last spec if twins are wanted.
   void add_gloo_twin(std::string name) {
     if (config_.create_gloo_process_groups)
       specs_.push_back(gloo_twin(specs_.back(), std::move(name)));
@@ -95,7 +95,7 @@ class Specs {
     main.lane = Lane::kReduce;
     main.sharp = sharp("dp");
     if (config_.create_all_gather_group) {
-      GroupSpec twin = main;  // Parameters are gathered while gradients are reduced.
+      GroupSpec twin = main;  // All-gathers overlap with reduce-scatters.
       twin.name = "DATA_PARALLEL_GROUP_WITH_CP_AG";
       twin.lane = Lane::kGather;
       twin.made = Made::kAfterGroup;
@@ -156,7 +156,8 @@ class Specs {
     const GroupFamily lines(expert_, {"dp"});
     add("EXPERT_DATA_PARALLEL_GROUP", "edp", lines, "ep_dp").lane = Lane::kReduce;
     add_gloo_twin("EXPERT_DATA_PARALLEL_GROUP_GLOO");
-    if (config_.create_gloo_process_groups) specs_.back().timeout = std::nullopt;  // As the peer.
+    if (config_.create_gloo_process_groups)
+      specs_.back().timeout = std::nullopt;  // As in Megatron.
     if (instances_ == 1) return;
     const std::vector<int64_t> sizes{lines.size() / instances_, instances_};
     add(hierarchical_specs(expert_, lines.axes(), sizes,
@@ -170,8 +171,8 @@ class Specs {
                             .made = Made::kAfterLine}));
   }
 
-  // All ranks of an instance. The peer strings the experts' model-parallel groups together, so dp
-  // is the slowest axis of its lists.
+  // All ranks of an instance. Megatron concatenates the experts' model-parallel groups, so dp is
+  // the slowest axis of its lists.
   void add_optimizer_instances() {
     const int64_t per_instance = expert_.axis("dp").size() / instances_;
     const Layout layout = expert_.split("dp", {{"instance", instances_}, {"dp", per_instance}});

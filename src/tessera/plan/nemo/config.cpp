@@ -7,7 +7,7 @@
 namespace tessera::nemo {
 
 const char* strategy_name(const DistributedConfig& config) {
-  static constexpr std::array kNames{"fsdp2", "megatron_fsdp", "ddp"};  // As in the variant.
+  static constexpr std::array kNames{"fsdp2", "megatron_fsdp", "ddp"};  // The variant's order.
   return kNames[config.index()];
 }
 

@@ -9,8 +9,8 @@
 
 #include "tessera/base/export.h"
 
-/// NeMo AutoModel's configurations of its strategies, under its names and with its defaults. They
-/// say how to train; what they mean for groups is in nemo.h. An empty optional is its None.
+/// NeMo AutoModel's strategy configurations, with its names and defaults; nemo.h maps them to
+/// groups. An empty optional is its None.
 namespace tessera {
 namespace nemo TSR_API {
 
@@ -37,7 +37,7 @@ struct FrameShardingConfig {
   int64_t min_tokens = 2048;
   int64_t min_frames = 32;
   int64_t min_local_patch_rows = 96;
-  std::optional<int64_t> cost_alpha = std::nullopt;  // Its "auto".
+  std::optional<int64_t> cost_alpha = std::nullopt;  // Default: "auto".
   friend bool operator==(const FrameShardingConfig&, const FrameShardingConfig&) = default;
 };
 
@@ -47,7 +47,7 @@ struct MultimodalVisionConfig {
 };
 
 struct MultimodalDistributedConfig {
-  std::string frozen_sharding = "root";  // Or per_layer or replicate.
+  std::string frozen_sharding = "root";  // root, per_layer or replicate.
   MultimodalVisionConfig vision = {};
   friend bool operator==(const MultimodalDistributedConfig&,
                          const MultimodalDistributedConfig&) = default;
@@ -112,14 +112,14 @@ using DistributedConfig = std::variant<FSDP2Config, MegatronFSDPConfig, DDPConfi
 
 /// "fsdp2", "megatron_fsdp" or "ddp".
 const char* strategy_name(const DistributedConfig& config);
-/// The strategy of this name with its defaults, in either case; megatron-fsdp and mfsdp are
-/// megatron_fsdp.
+/// The strategy of this name, in upper or lower case, with its defaults; megatron-fsdp and mfsdp
+/// are megatron_fsdp.
 DistributedConfig strategy_named(std::string_view name);
 
-/// All fields by name, after "strategy".
+/// "strategy", then all fields by name.
 std::string to_json(const DistributedConfig& config);
-/// One object of fields, "strategy" among them (fsdp2); what is left out has its default. Unknown
-/// fields and wrong values raise ConfigError.
+/// Parses an object of fields, with "strategy" (default fsdp2); missing fields have their defaults.
+/// ConfigError for unknown fields and wrong values.
 DistributedConfig config_from_json(std::string_view json);
 
 }  // namespace nemo

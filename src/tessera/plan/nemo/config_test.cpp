@@ -121,7 +121,7 @@ TEST(NemoConfig, RefusalsNameThePlaceTheValueAndTheFix) {
             "ddp.bucket_cap_mb is 0; expected a number above 0");
   EXPECT_NE(refusal("{").find("broken JSON"), std::string::npos);
   EXPECT_NE(refusal(std::string(100'000, '[')).find("nested"), std::string::npos);
-  EXPECT_NE(refusal("[]").find("no JSON object"), std::string::npos);
+  EXPECT_NE(refusal("[]").find("not a JSON object"), std::string::npos);
   EXPECT_NE(refusal(R"({"strategy": 2})").find("strategy is 2; expected text"), std::string::npos);
 }
 

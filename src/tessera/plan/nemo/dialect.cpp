@@ -1,4 +1,4 @@
-// How NeMo AutoModel's vocabulary says a layout.
+// NeMo AutoModel's flags for layouts.
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/nemo/plan.h"

@@ -10,15 +10,15 @@
 namespace tessera::nemo {
 namespace {
 
-using Json = nlohmann::ordered_json;  // What is written has the order of the fields.
+using Json = nlohmann::ordered_json;  // Writes fields in their order.
 
 template <class T, class Wanted>
 concept Is = std::same_as<std::remove_const_t<T>, Wanted>;
 
-/// What a text may be; anything where there are none.
+/// The allowed texts; empty: any.
 using Choices = std::vector<std::string>;
 
-const Choices& dtypes() {  // As in the enum.
+const Choices& dtypes() {  // In the order of the enum.
   static const Choices kNames{"float64", "float32", "float16", "bfloat16"};
   return kNames;
 }
@@ -148,7 +148,7 @@ std::string read_text(const JsonField& field, const Choices& choices) {
   return text;
 }
 
-// A text joined by + or commas is such a list, too.
+// Also accepts one text, joined by + or commas.
 std::vector<std::string> read_chosen(const JsonField& field, const Choices& choices) {
   std::string text = to_lower(field.raw_text());
   std::ranges::replace(text, '+', ',');
@@ -161,7 +161,7 @@ std::vector<std::string> read_chosen(const JsonField& field, const Choices& choi
 
 std::vector<std::string> read_texts(const JsonField& field, const Choices& choices) {
   const bool joined = field.value().is_string() && !choices.empty();
-  field.check(joined || field.value().is_array(), "a list of texts");
+  field.check(joined || field.value().is_array(), "a list of strings");
   const auto texts =
       joined ? read_chosen(field, choices)
              : field.list([&](const JsonField& entry) { return read_text(entry, choices); });
@@ -183,7 +183,7 @@ double read_positive(const JsonField& field) {
   return field.number();
 }
 
-// Nothing where that can be said, otherwise the default.
+// Nothing if T can be empty, otherwise the default.
 template <class T>
 T read_null(const T& field) {
   if constexpr (kIsOptional<T>) {
@@ -250,7 +250,8 @@ DistributedConfig config_from_json(std::string_view json) {
   JsonSource source{
       .origin = "the configuration", .what = "configuration", .author = JsonAuthor::kCaller};
   nlohmann::json document = parse_json(json, source);
-  TSR_CHECK(document.is_object(), "the configuration is no JSON object; write {\"strategy\": …}");
+  TSR_CHECK(document.is_object(),
+            "the configuration is not a JSON object; write {\"strategy\": …}");
   source.origin = "";
   std::string strategy = "fsdp2";
   if (document.contains("strategy")) {

@@ -21,7 +21,7 @@ using nemo::MeshOptions;
 using nemo::MoeMesh;
 using nemo::ParallelismSizes;
 
-/// Sizes that fit together.
+/// Checked sizes.
 struct Checked {
   ParallelismSizes sizes;  // As given.
   int64_t dp = 1;
@@ -47,7 +47,7 @@ void check_strategy(const DistributedConfig& config, const ParallelismSizes& siz
   const char* const strategy = strategy_name(config);
   const int64_t replicate = sizes.dp_replicate_size.value_or(1);
   TSR_CHECK(std::holds_alternative<FSDP2Config>(config) || replicate <= 1, "dp_replicate_size ",
-            replicate, " is for fsdp2 alone, not for ", strategy,
+            replicate, " needs fsdp2, but the strategy is ", strategy,
             "; leave it out, or choose fsdp2");
   if (std::holds_alternative<MegatronFSDPConfig>(config)) check_unsupported(strategy, {pp, ep});
   if (std::holds_alternative<DDPConfig>(config)) {
@@ -76,7 +76,7 @@ void check_backend(const std::string& backend) {
             "' is unknown; choose nccl or gloo", did_you_mean(backend, kKnown));
 }
 
-// What remains of the ranks. The peer takes a size that is given as it is, and leaves ranks out.
+// The rest of the ranks. NeMo accepts any given size and then leaves ranks out.
 int64_t data_parallel_size(int64_t num_ranks, const ParallelismSizes& sizes) {
   const AxisSizes others{
       {"tp_size", sizes.tp_size}, {"cp_size", sizes.cp_size}, {"pp_size", sizes.pp_size}};
@@ -86,7 +86,7 @@ int64_t data_parallel_size(int64_t num_ranks, const ParallelismSizes& sizes) {
   const int64_t product = checked_product(factors, "the product of the parallel sizes");
   TSR_CHECK(product == num_ranks, "dp_size ", dp,
             " does not fit: dp_size·tp_size·cp_size·pp_size = ", product, ", but there are ",
-            num_ranks, " ranks; leave dp_size out to have it inferred");
+            num_ranks, " ranks; leave dp_size out to infer it");
   return dp;
 }
 
@@ -95,7 +95,7 @@ int64_t replicate_size(int64_t dp, const ParallelismSizes& sizes) {
   TSR_CHECK(dp % replicate == 0, "dp_size ", dp, " is not divisible by dp_replicate_size ",
             replicate, "; choose a divisor of ", dp);
   TSR_CHECK(replicate == 1 || replicate < dp, "dp_replicate_size ", replicate,
-            " leaves nothing to shard of dp_size ", dp,
+            " leaves nothing to shard in dp_size ", dp,
             "; choose a smaller divisor, or ddp to replicate everything");
   return replicate;
 }
@@ -108,7 +108,7 @@ void check_experts(const Checked& checked, MoeMesh moe) {
   TSR_CHECK(shared % sizes.ep_size == 0, "ep_size ", sizes.ep_size,
             " does not divide dp_size·cp_size", with_tp ? "·tp_size" : "", " = ", shared,
             "; choose a divisor of ", shared,
-            !with_tp && today_fits ? ", or today's MoE mesh, which takes tp in" : "");
+            !with_tp && today_fits ? ", or today's MoE mesh, which includes tp" : "");
 }
 
 Checked check(const DistributedConfig& config, const ParallelismSizes& sizes, int64_t num_ranks,
@@ -172,21 +172,21 @@ std::vector<FlattenedAxis> flattened_axes(const Layout& world, bool moe_line) {
   return flattened;
 }
 
-// Gradients are reduced over what dp is part of, and stages send, beside all other work.
+// Reductions over groups that include dp, and sends between stages, overlap with other work.
 Lane lane_of(const std::string& name) {
   if (name == "pp") return Lane::kP2p;
   const bool reduces = name == "ep_shard" || (name.starts_with("dp") && !name.ends_with("tp"));
   return reduces ? Lane::kReduce : Lane::kCompute;
 }
 
-/// What all groups of the meshes have in common.
+/// The common settings of all groups of the meshes.
 struct Common {
   GroupBackend backend = GroupBackend::kDefault;
   std::optional<std::chrono::minutes> timeout = std::nullopt;
 };
 
-// NCCL is the default on paper alone: groups talk over the back end of their world, unless Gloo is
-// asked for.
+// NeMo documents NCCL as the default, but its groups use the world's back end unless Gloo is
+// configured.
 Common common_of(const std::string& backend, const MeshOptions& options = {}) {
   Common common;
   if (backend == "gloo") common.backend = GroupBackend::kGloo;
@@ -236,7 +236,7 @@ Plan nemo_plan(int64_t world, const DistributedConfig& config, const Parallelism
     moe = moe_layout(layout, sizes.ep_size, options.moe_mesh);
     layouts.push_back({"moe", *moe});
   }
-  // The peer cuts its MoE mesh out of a flattened axis, but not where ranks are listed.
+  // NeMo cuts its MoE mesh out of a flattened axis, but not if ranks are listed.
   const bool moe_line = moe && options.moe_mesh == MoeMesh::kToday && !options.ranks;
   return Plan(world, std::move(layouts),
               specs_of(layout, moe, common_of(backend_of(config), options), moe_line));

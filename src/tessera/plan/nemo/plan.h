@@ -14,15 +14,15 @@ namespace nemo TSR_API {
 
 /// The sizes that create_device_mesh takes, with its defaults.
 struct ParallelismSizes {
-  std::optional<int64_t> dp_size = std::nullopt;            // None or below 1: what remains.
+  std::optional<int64_t> dp_size = std::nullopt;  // None or below 1: the rest of the ranks.
   std::optional<int64_t> dp_replicate_size = std::nullopt;  // None or below 1: 1.
   int64_t tp_size = 1;
   int64_t pp_size = 1;
   int64_t cp_size = 1;
   int64_t ep_size = 1;
 
-  // One size changed: for calls whose keywords stand in another order than the fields, which
-  // designated initialisers refuse. ParallelismSizes().with_tp_size(2).with_dp_replicate_size(2)
+  // A copy with one size changed, for calls whose keywords are in another order than the fields,
+  // which designated initialisers refuse: ParallelismSizes().with_tp_size(2).with_dp_size(2)
   ParallelismSizes with_dp_size(int64_t size) const {
     return with(&ParallelismSizes::dp_size, size);
   }
@@ -53,15 +53,15 @@ struct ParallelismSizes {
   }
 };
 
-/// Which ranks share the experts.
+/// Which ranks split the experts.
 enum class MoeMesh {
-  kDocument,  // (pp, ep_shard, ep) over dp and cp: every tp rank has experts of its own.
-  kToday,     // (ep_shard, ep) over dp, cp and tp, one mesh a pipeline stage.
+  kDocument,  // (pp, ep_shard, ep) over dp and cp: every tp rank has its own experts.
+  kToday,     // (ep_shard, ep) over dp, cp and tp, one mesh per pipeline stage.
 };
 
 struct MeshOptions {
   MoeMesh moe_mesh = MoeMesh::kDocument;
-  /// How long ranks wait for each other in the mesh's groups; as long as the world, unless set.
+  /// Time-out of the mesh's groups; default: the world's.
   std::optional<int64_t> timeout_minutes = std::nullopt;
   /// These ranks instead of the whole world, in row-major order of the mesh.
   std::optional<std::vector<int64_t>> ranks = std::nullopt;
@@ -76,15 +76,15 @@ namespace tessera TSR_API {
 ///
 /// The layout "world" is (pp, dp_replicate, dp_shard, cp, tp) for FSDP2, (dp, cp, tp) for
 /// Megatron-FSDP, the last axis fastest, and (dp) for DDP, which has no mesh but averages over all
-/// ranks. Where ep_size is above 1, "moe" is (pp, ep_shard, ep, tp), or (pp, ep_shard, ep) today.
+/// ranks. If ep_size is above 1, "moe" is (pp, ep_shard, ep, tp), or (pp, ep_shard, ep) today.
 ///
-/// The specs are one an axis, then the flattened ones (dp, dp_shard_cp, dp_cp), then ep_shard and
-/// ep; the MoE mesh's pipelines are the world's. What NeMo refuses, or turns into a mesh that does
-/// not cover the ranks, raises ConfigError.
+/// There is one spec per axis, then the flattened ones (dp, dp_shard_cp, dp_cp), then ep_shard and
+/// ep; the MoE mesh has the world's pipelines. ConfigError for all that NeMo refuses, or turns into
+/// a mesh that does not cover the ranks.
 Plan nemo_plan(int64_t world, const nemo::DistributedConfig& config,
                const nemo::ParallelismSizes& sizes = {}, const nemo::MeshOptions& options = {});
 
-/// The experts' mesh alone: "moe" is (pp, ep_shard, ep, tp), where tp is what remains of the world.
+/// The experts' mesh alone: "moe" is (pp, ep_shard, ep, tp), where tp is the rest of the world.
 Plan nemo_moe_plan(int64_t world, int64_t pp_size, int64_t ep_shard_size, int64_t ep_size,
                    const std::string& backend);
 

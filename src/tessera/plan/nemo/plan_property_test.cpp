@@ -1,4 +1,4 @@
-// Properties of NeMo's plans over random sizes.
+// Properties of NeMo's plans for random sizes.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -28,7 +28,7 @@ int64_t divisor_of(int64_t number) {
   return *rc::gen::elementOf(divisors);
 }
 
-// Sizes that fit; ep divides what the kind of MoE mesh asks for.
+// Sizes that fit; ep divides the ranks that the kind of MoE mesh splits.
 Drawn drawn(MoeMesh moe) {
   const auto small = [] { return *rc::gen::inRange<int64_t>(1, 4); };
   ParallelismSizes sizes{.tp_size = small(), .pp_size = small(), .cp_size = small()};
@@ -72,7 +72,7 @@ RC_GTEST_PROP(NemoPlanProperty, TheTwoMoeMeshesAgreeWithoutTp, ()) {
   }
 }
 
-// Experts meet within a pipeline stage, and in the document's mesh within a tp rank as well.
+// Expert groups stay within a pipeline stage, and in the document's mesh also within a tp rank.
 RC_GTEST_PROP(NemoPlanProperty, ExpertsStayInTheirStage, ()) {
   const MoeMesh moe = drawn_kind();
   const auto [world, sizes] = drawn(moe);
@@ -90,7 +90,7 @@ RC_GTEST_PROP(NemoPlanProperty, ExpertsStayInTheirStage, ()) {
   }
 }
 
-// A list of ranks renames positions and does nothing else.
+// A list of ranks only renames positions.
 RC_GTEST_PROP(NemoPlanProperty, ListedRanksStandWherePositionsStood, ()) {
   const auto [size, sizes] = drawn(MoeMesh::kDocument);
   const int64_t world = size + *rc::gen::inRange<int64_t>(0, 5);

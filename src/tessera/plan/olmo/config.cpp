@@ -10,7 +10,7 @@
 namespace tessera::olmo {
 namespace {
 
-/// What the values of an enumeration are called, and their texts in its order.
+/// The names of an enumeration and of its values, in its order.
 template <class Enum>
 struct Texts;
 
@@ -56,14 +56,14 @@ struct Texts<PipelineSplitStyle> {
 template <class Enum>
 const char* text_of(Enum value) {
   const auto index = static_cast<size_t>(value);
-  TSR_CHECK(index < Texts<Enum>::kAll.size(), index, " is no ", Texts<Enum>::kKind,
+  TSR_CHECK(index < Texts<Enum>::kAll.size(), index, " is not a ", Texts<Enum>::kKind,
             "; use the named values");
   return Texts<Enum>::kAll[index];
 }
 
 void check_divides(const char* field, int64_t degree, int64_t dp_world_size) {
   TSR_CHECK(degree > 0, "DataParallelConfig.", field, " is ", degree,
-            ", but must be at least 1; leave it out to have it follow from the rest");
+            ", but must be at least 1; leave it out to infer it");
   TSR_CHECK(dp_world_size % degree == 0, "DataParallelConfig.", field, " is ", degree,
             ", which does not divide the data parallel world of ", dp_world_size,
             " ranks; choose a divisor of it, or leave it out");
@@ -97,7 +97,7 @@ Enum from_string(std::string_view text) {
       std::ranges::find(all, text, [](const char* one) { return std::string_view(one); });
   if (at != all.end()) return static_cast<Enum>(at - all.begin());
   const std::vector<std::string> known(all.begin(), all.end());
-  throw ConfigError(concat("'", text, "' is no ", Texts<Enum>::kKind, "; choose ",
+  throw ConfigError(concat("'", text, "' is not a ", Texts<Enum>::kKind, "; choose ",
                            join(known, ", "), did_you_mean(text, known)));
 }
 
@@ -126,17 +126,17 @@ ReplicateAndShardDegree DataParallelConfig::get_replicate_and_shard_degree(
   if (num_replicas) check_divides("num_replicas", *num_replicas, dp_world_size);
   if (shard_degree) check_divides("shard_degree", *shard_degree, dp_world_size);
   if (needs_num_nodes()) {
-    TSR_CHECK(num_nodes > 0 && dp_world_size % num_nodes == 0, "one replica a node was asked for, ",
-              "but the ", dp_world_size, " data parallel ranks cannot be shared out among ",
-              num_nodes, " nodes; set DataParallelConfig.num_replicas or shard_degree");
+    TSR_CHECK(num_nodes > 0 && dp_world_size % num_nodes == 0,
+              "the default is one replica per node, ", "but the ", dp_world_size,
+              " data parallel ranks cannot be divided among ", num_nodes,
+              " nodes; set DataParallelConfig.num_replicas or shard_degree");
   }
   const int64_t replicas =
       num_replicas.value_or(shard_degree ? dp_world_size / *shard_degree : num_nodes);
   const int64_t shards = shard_degree.value_or(dp_world_size / replicas);
   TSR_CHECK(dp_world_size / replicas == shards, "num_replicas=", replicas,
-            " times shard_degree=", shards, " are not the ", dp_world_size,
-            " data parallel ranks; leave one of them out, or choose ", dp_world_size / replicas,
-            " shards");
+            " times shard_degree=", shards, " is not the number of ranks, ", dp_world_size,
+            "; leave one of them out, or choose ", dp_world_size / replicas, " shards");
   return {replicas, shards};
 }
 
@@ -159,10 +159,10 @@ std::vector<int64_t> PipelineParallelConfig::stage_ids_this_rank(int64_t pp_rank
                                                                  int64_t num_stages) const {
   TSR_CHECK(degree > 0, "PipelineParallelConfig.degree is ", degree, ", but must be at least 1");
   TSR_CHECK(num_stages > 0 && num_stages % degree == 0, num_stages,
-            " stages cannot be shared out evenly among ", degree,
+            " stages cannot be divided evenly among ", degree,
             " pipeline ranks; choose a multiple of that number");
-  TSR_CHECK(0 <= pp_rank && pp_rank < degree, "rank ", pp_rank, " is not in a pipeline of ", degree,
-            " ranks; choose 0 to ", degree - 1);
+  TSR_CHECK(0 <= pp_rank && pp_rank < degree, "rank ", pp_rank, " is outside a pipeline of ",
+            degree, " ranks; choose 0 to ", degree - 1);
   if (infer_style() == PipelineSplitStyle::loop) {
     std::vector<int64_t> stages;
     for (int64_t stage = pp_rank; stage < num_stages; stage += degree) stages.push_back(stage);

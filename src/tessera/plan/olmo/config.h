@@ -10,8 +10,8 @@
 
 #include "tessera/base/export.h"
 
-/// The configuration values of OLMo-core's `distributed.parallel`, with the page's names, fields
-/// and defaults. Values alone: what they mean is olmo_plan's.
+/// The configuration values of OLMo-core's `distributed.parallel`, with its documented names,
+/// fields and defaults. olmo_plan maps them to groups.
 namespace tessera {
 namespace olmo TSR_API {
 
@@ -34,7 +34,7 @@ enum class MeshDimName {
   dp_cp,
 };
 
-/// Those of data parallelism; their text is that of MeshDimName.
+/// The names of data-parallel mesh dimensions; their text is that of MeshDimName.
 enum class DPMeshDimName { replicate, shard };
 
 enum class PipelineScheduleType {
@@ -48,7 +48,7 @@ enum class PipelineScheduleType {
 
 enum class PipelineSplitStyle { loop, v };
 
-/// The page's text of a value, such as "Interleaved1F1B".
+/// OLMo's text of a value, e.g. "Interleaved1F1B".
 const char* to_string(DataParallelType type);
 const char* to_string(DType dtype);
 const char* to_string(MeshDimName name);
@@ -56,7 +56,7 @@ const char* to_string(DPMeshDimName name);
 const char* to_string(PipelineScheduleType schedule);
 const char* to_string(PipelineSplitStyle style);
 
-/// The value of a text; ConfigError with the nearest one where there is none.
+/// The value of a text; ConfigError with the nearest one if there is none.
 template <class Enum>
 Enum from_string(std::string_view text);
 
@@ -82,13 +82,13 @@ struct DataParallelConfig {
   DataParallelType name = DataParallelType::fsdp;
   std::optional<DType> param_dtype = std::nullopt;
   DType reduce_dtype = DType::float32;
-  std::optional<int64_t> num_replicas = std::nullopt;  // Of HSDP; ignored otherwise.
-  std::optional<int64_t> shard_degree = std::nullopt;  // Of HSDP; ignored otherwise.
+  std::optional<int64_t> num_replicas = std::nullopt;  // HSDP only.
+  std::optional<int64_t> shard_degree = std::nullopt;  // HSDP only.
 
-  /// What is not set follows from the rest; where neither is, there is one replica a node.
+  /// Infers a degree that is not set from the other one; without both, one replica per node.
   ReplicateAndShardDegree get_replicate_and_shard_degree(int64_t dp_world_size,
                                                          int64_t num_nodes) const;
-  /// Whether the answer depends on the number of nodes.
+  /// Whether the result depends on the number of nodes.
   bool needs_num_nodes() const { return !num_replicas && !shard_degree; }
 
   friend bool operator==(const DataParallelConfig&, const DataParallelConfig&) = default;
@@ -116,22 +116,22 @@ struct ExpertParallelConfig {
 struct PipelineParallelConfig {
   int64_t degree = 1;
   PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
-  std::optional<PipelineSplitStyle> style = std::nullopt;  // The schedule's.
+  std::optional<PipelineSplitStyle> style = std::nullopt;  // Default: the schedule's.
 
   PipelineSplitStyle infer_style() const;
-  /// The rank of the pipeline that has the last stage.
+  /// The pipeline rank that holds the last stage.
   int64_t final_stage_rank() const;
-  /// The ranks of the pipeline in the order in which they finish a batch.
+  /// The pipeline ranks in the order in which they finish a batch.
   std::vector<int64_t> rank_completion_order() const;
-  /// The stages of a rank of the pipeline: every degree-th one, or for style v one on the way down
-  /// and one on the way up.
+  /// The stages of a pipeline rank: every degree-th stage (loop), or one on the way down and one on
+  /// the way up (v).
   std::vector<int64_t> stage_ids_this_rank(int64_t pp_rank, int64_t num_stages) const;
 
   friend bool operator==(const PipelineParallelConfig&, const PipelineParallelConfig&) = default;
 };
 
 struct TransformerPipelineParallelConfig : PipelineParallelConfig {
-  /// The block with which each stage but the first begins; the rule of split_points.h unless given.
+  /// The first block of each stage but the first; default: the rule of split_points.h.
   std::optional<std::vector<int64_t>> split_points = std::nullopt;
 
   std::vector<int64_t> get_split_points(int64_t n_layers) const;
@@ -140,7 +140,7 @@ struct TransformerPipelineParallelConfig : PipelineParallelConfig {
                          const TransformerPipelineParallelConfig&) = default;
 };
 
-/// The arguments of build_world_mesh: a kind of parallelism that is not given has no dimension.
+/// The arguments of build_world_mesh; parallelism that is not given has no mesh dimension.
 struct WorldMeshConfig {
   std::optional<DataParallelConfig> dp = std::nullopt;
   std::optional<TensorParallelConfig> tp = std::nullopt;

@@ -124,7 +124,7 @@ TEST(OlmoConfig, StagesThatCannotBeSharedOutAreRefused) {
   EXPECT_THROW(PipelineParallelConfig{.degree = 0}.stage_ids_this_rank(0, 4), ConfigError);
 }
 
-// The peer's test_generate_pipeline_split_points.
+// OLMo's test_generate_pipeline_split_points.
 TEST(OlmoConfig, SplitPointsOfThePeersTest) {
   const auto points = [](int64_t degree, PipelineScheduleType schedule) {
     return TransformerPipelineParallelConfig{{.degree = degree, .schedule = schedule}}

@@ -1,4 +1,4 @@
-// How OLMo-core's vocabulary says a layout.
+// OLMo-core's flags for layouts.
 #include "tessera/base/check.h"
 #include "tessera/plan/internal/dialects.h"
 #include "tessera/plan/olmo/plan.h"
@@ -9,8 +9,8 @@ namespace {
 std::vector<DialectFlag> flags() {
   return {
       {"--dp-type", "", "dp-type", "TYPE", "fsdp, hsdp or ddp (fsdp)"},
-      {"--num-replicas", "", "replicas", "N", "copies of the model, of hsdp (one a node)"},
-      {"--shard-degree", "", "shards", "N", "ranks that share a copy, of hsdp (a node's)"},
+      {"--num-replicas", "", "replicas", "N", "replicas of the model, for hsdp (one per node)"},
+      {"--shard-degree", "", "shards", "N", "ranks that shard a replica, for hsdp (a node's)"},
       {"--tp", "", "tp", "N", "tensor-parallel degree"},
       {"--cp", "", "cp", "N", "context-parallel degree"},
       {"--pp", "", "pp", "N", "pipeline-parallel degree"},
@@ -27,7 +27,7 @@ std::optional<Config> degree_of(const FlagReader& flags, std::string_view meanin
   return config;
 }
 
-// OLMo ignores the degrees of other types than HSDP silently.
+// OLMo silently ignores the degrees unless the type is HSDP.
 olmo::DataParallelConfig data_parallel_of(const FlagReader& flags) {
   using olmo::DataParallelType;
   const std::string type = flags.text("dp-type").value_or("fsdp");
@@ -35,8 +35,8 @@ olmo::DataParallelConfig data_parallel_of(const FlagReader& flags) {
                                         .num_replicas = flags.integer("replicas"),
                                         .shard_degree = flags.integer("shards")};
   TSR_CHECK(config.name == DataParallelType::hsdp || config.needs_num_nodes(),
-            config.num_replicas ? "--num-replicas" : "--shard-degree", " is for hsdp, not for ",
-            config.name, "; add --dp-type hsdp, or leave it out");
+            config.num_replicas ? "--num-replicas" : "--shard-degree",
+            " needs hsdp, but the type is ", config.name, "; add --dp-type hsdp, or leave it out");
   return config;
 }
 
@@ -48,7 +48,7 @@ olmo::WorldMeshConfig config_of(const olmo::DataParallelConfig& dp, const FlagRe
           .ep = degree_of<olmo::ExpertParallelConfig>(flags, "ep")};
 }
 
-// A model is wrapped over dp and cp; HSDP's shards hold the experts, too.
+// A model is wrapped over dp and cp; HSDP's shard groups also hold the experts.
 std::vector<RoleOf> roles_of(olmo::DataParallelType type, const olmo::WorldMeshConfig& config) {
   const bool hybrid = type == olmo::DataParallelType::hsdp;
   const bool replicated = type == olmo::DataParallelType::ddp;

@@ -61,7 +61,7 @@ void read(const JsonField& field, std::optional<T>& value) {
   read(field, value.emplace());
 }
 
-/// The fields of one configuration, taken one by one.
+/// The fields of one configuration, read one by one.
 class Fields {
  public:
   explicit Fields(const JsonField& object) : object_(object) {

@@ -5,13 +5,13 @@
 #include "tessera/base/export.h"
 #include "tessera/plan/olmo/config.h"
 
-/// The configuration values as JSON with the page's field names, by nlohmann's conventions:
+/// The configuration values as JSON with OLMo's field names, by nlohmann's conventions:
 ///
 ///   const auto config = json::parse(text).get<olmo::DataParallelConfig>();
 ///   std::cout << json(config);
 ///
-/// A field that is absent or null has its default; the page's required ones (name, degree) must be
-/// there. Unknown fields and values of another type raise ConfigError.
+/// A field that is absent or null has its default, except OLMo's required ones (name, degree).
+/// ConfigError for unknown fields and values of the wrong type.
 namespace tessera {
 namespace olmo TSR_API {
 

@@ -9,7 +9,7 @@ using olmo::DataParallelConfig;
 using olmo::DataParallelType;
 using olmo::WorldMeshConfig;
 
-/// The ranks that the dimensions so far leave to the next ones.
+/// The ranks that the dimensions so far leave for the next ones.
 class RemainingRanks {
  public:
   explicit RemainingRanks(int64_t world) : count_(world) {}
@@ -19,7 +19,7 @@ class RemainingRanks {
   void check_degree(const char* config, int64_t degree) const {
     TSR_CHECK(degree > 0, config, ".degree is ", degree, ", but must be at least 1");
     TSR_CHECK(count_ % degree == 0, config, ".degree is ", degree, ", which does not divide the ",
-              count_, " ranks that are left; choose a divisor of that number");
+              count_, " remaining ranks; choose a divisor of that number");
   }
 
   template <class Config>
@@ -35,7 +35,7 @@ class RemainingRanks {
 
 void check_data_parallel(const WorldMeshConfig& config) {
   TSR_CHECK(config.dp || (!config.tp && !config.cp && !config.pp && !config.ep),
-            "other kinds of parallelism were configured without data parallelism; give dp, too");
+            "other kinds of parallelism need data parallelism; configure dp, too");
 }
 
 void check_expert_parallel(const WorldMeshConfig& config, DataParallelType type,
@@ -55,12 +55,12 @@ AxisSizes data_parallel_axes(const DataParallelConfig& dp, const WorldMeshConfig
   const auto [replicas, shards] = dp.get_replicate_and_shard_degree(ranks, num_nodes);
   TSR_CHECK(!config.ep || config.ep->degree == shards, "ExpertParallelConfig.degree is ",
             config.ep->degree, ", but HSDP shards over ", shards,
-            " ranks, which hold the experts, too; choose that degree, or set shard_degree");
+            " ranks, which also hold the experts; choose that degree, or set shard_degree");
   return {{"dp_replicate", replicas}, {"dp_shard", shards}};
 }
 
 Layout world_layout(int64_t world, const WorldMeshConfig& config, int64_t num_nodes) {
-  TSR_CHECK(world > 0, "world size ", world, " is not positive; a world has at least 1 rank");
+  TSR_CHECK(world > 0, "world size is ", world, ", but must be at least 1");
   check_data_parallel(config);
   const DataParallelConfig dp = config.dp.value_or(DataParallelConfig{});
   RemainingRanks remaining(world);
@@ -75,7 +75,7 @@ Layout world_layout(int64_t world, const WorldMeshConfig& config, int64_t num_no
   return Layout::row_major(axes);
 }
 
-// Gradients are reduced, and stages talk, while others compute.
+// Gradient reductions and sends between stages overlap with compute.
 Lane lane_of(std::string_view name) {
   if (name == "pp") return Lane::kP2p;
   return name.starts_with("dp") ? Lane::kReduce : Lane::kCompute;

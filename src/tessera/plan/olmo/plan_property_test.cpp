@@ -1,4 +1,4 @@
-// Properties of OLMo's plans on random configurations.
+// Properties of OLMo's plans for random configurations.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -51,8 +51,8 @@ RC_GTEST_PROP(OlmoPlanProperty, GroupsOfAKindPartitionTheWorld, ()) {
   }
 }
 
-// Ranks read the same data where they differ in pp, cp or tp alone, so data parallel groups and
-// those have one rank in common; the model's have dp and cp.
+// Ranks that differ only in pp, cp or tp read the same data, so data-parallel groups have one rank
+// in common with the groups of those axes; the model's groups have dp and cp.
 RC_GTEST_PROP(OlmoPlanProperty, FlattenedGroupsAreTheProductOfTheirDimensions, ()) {
   const auto [world, nodes, config] = any_sample();
   const Plan plan = olmo_plan(world, config, nodes);

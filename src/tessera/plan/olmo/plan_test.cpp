@@ -69,7 +69,7 @@ TEST(OlmoPlan, ReplicasAndShardsAreHsdpsAlone) {
   EXPECT_EQ(layout_of(8, {.dp = dp}), "[dp=8:1]");
 }
 
-// The first rule that is broken speaks, as in the peer.
+// The first broken rule is reported, as in OLMo.
 TEST(OlmoPlan, RefusalsComeInThePagesOrder) {
   const auto refused = [](const char* text, int64_t world, const std::string& start) {
     const auto config = nlohmann::json::parse(text).get<WorldMeshConfig>();
@@ -77,12 +77,12 @@ TEST(OlmoPlan, RefusalsComeInThePagesOrder) {
         testkit::message_of<ConfigError>([&] { olmo_plan(world, config, 2); });
     EXPECT_EQ(message.substr(0, start.size()), start) << text;
   };
-  refused(R"({"tp": {"degree": 3}})", 8, "other kinds of parallelism were configured without");
+  refused(R"({"tp": {"degree": 3}})", 8, "other kinds of parallelism need data parallelism");
   refused(R"({"dp": {"name": "fsdp"}, "pp": {"degree": 3}, "cp": {"degree": 0}})", 8,
-          "PipelineParallelConfig.degree is 3, which does not divide the 8 ranks that are left");
+          "PipelineParallelConfig.degree is 3, which does not divide the 8 remaining ranks");
   refused(R"({"dp": {"name": "fsdp"}, "pp": {"degree": 4}, "cp": {"degree": 4},
               "tp": {"degree": 3}})",
-          8, "ContextParallelConfig.degree is 4, which does not divide the 2 ranks that are left");
+          8, "ContextParallelConfig.degree is 4, which does not divide the 2 remaining ranks");
   refused(R"({"dp": {"name": "fsdp"}, "tp": {"degree": 0}, "ep": {"degree": 3}})", 8,
           "TensorParallelConfig.degree is 0, but must be at least 1");
   refused(R"({"dp": {"name": "fsdp"}, "tp": {"degree": 2}, "ep": {"degree": 3}})", 8,
@@ -97,7 +97,7 @@ TEST(OlmoPlan, RefusalsComeInThePagesOrder) {
           "ExpertParallelConfig.degree is 2, but HSDP shards over 4 ranks");
   refused(R"({"dp": {"name": "hsdp"}, "ep": {"degree": -1}})", 8,
           "ExpertParallelConfig.degree is -1, but must be at least 1");
-  refused(R"({"dp": {"name": "fsdp"}})", 0, "world size 0 is not positive");
+  refused(R"({"dp": {"name": "fsdp"}})", 0, "world size is 0, but must be at least 1");
 }
 
 }  // namespace

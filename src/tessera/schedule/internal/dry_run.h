@@ -10,22 +10,22 @@
 
 namespace tessera::schedule::detail {
 
-/// Lets every rank walk its row, without doing anything, as far as waiting allows. Trusts that the
-/// table is complete and that each row by itself is in order (RowCheck).
+/// Advances every rank along its row as far as waiting allows, without computing anything. Requires
+/// a complete table whose rows are each in order (RowCheck).
 class DryRun {
  public:
   explicit DryRun(const Schedule& schedule);
 
-  /// ConfigError with the cycle where ranks wait for each other forever.
+  /// ConfigError with the cycle if ranks wait for each other forever.
   void run();
 
  private:
-  /// Where a rank stands, and which tasks of that action are over.
+  /// A rank's position, and which tasks of the action there have completed.
   struct Place {
     size_t column = 0;
     std::array<bool, 2> over{};
   };
-  /// What somebody waits for, and who has to do it.
+  /// The awaited task and the rank that must do it.
   struct Wait {
     Task task;
     size_t rank = 0;
@@ -57,8 +57,8 @@ class DryRun {
   const Schedule& schedule_;
   std::vector<Place> places_;
   WorkList work_;
-  StageGrid<uint8_t> inputs_;  // Whether what the stage's forward needs has arrived.
-  StageGrid<uint8_t> grads_;   // The same for its backward.
+  StageGrid<uint8_t> inputs_;  // Whether the input of the stage's forward has arrived.
+  StageGrid<uint8_t> grads_;   // Whether the gradient for its backward has arrived.
 };
 
 }  // namespace tessera::schedule::detail

@@ -6,7 +6,7 @@
 
 namespace tessera::schedule::detail {
 
-/// One rank's share of a family's shape, in small integers.
+/// The shape of a table and one of its ranks, in small integers.
 struct RankShape {
   int32_t pp = 1;
   int32_t stages_per_rank = 1;
@@ -21,14 +21,14 @@ ScheduleRow interleaved_row(const RankShape& shape);
 ScheduleRow zbv_row(const RankShape& shape);
 ScheduleRow dualpipev_row(const RankShape& shape);
 
-/// The row before it is aligned with the others: align_forwards has to follow.
+/// The row before alignment with the others: call align_forwards afterwards.
 ScheduleRow interleaved_zero_bubble_row(const RankShape& shape);
-/// Lets all ranks advance by time steps and puts off each forward, by idle slots, until its
-/// predecessor's was in an earlier step. Other actions are never put off.
+/// Advances all ranks in time steps and delays each forward by idle slots until its predecessor
+/// was in an earlier step. Never delays other actions.
 void align_forwards(std::vector<ScheduleRow>& rows, const ScheduleShape& shape);
 
-/// How many microbatches pass a stage before the next stage of the same rank has its turn; 0 where
-/// the microbatches do not come in even rounds.
+/// Microbatches that pass a stage before the rank switches to its next stage; 0 if the microbatches
+/// do not divide into equal rounds.
 int64_t microbatches_per_round(int64_t pp, int64_t microbatches);
 
 }  // namespace tessera::schedule::detail

@@ -6,21 +6,21 @@ namespace tessera::schedule::detail {
 
 inline constexpr int32_t kNoStage = -1;
 
-/// The stage whose result the task needs; kNoStage where it needs none of another stage.
+/// The stage whose result the task needs; kNoStage if it needs none of another stage.
 inline int32_t producer_stage(const Schedule& schedule, const Task& task) {
   if (task.type == ActionType::kForward) return task.stage - 1;
   if (!gives_input_grad(task.type) || task.stage + 1 == schedule.num_stages()) return kNoStage;
   return task.stage + 1;
 }
 
-/// The stage that needs the task's result; kNoStage where none does.
+/// The stage that needs the task's result; kNoStage if none does.
 inline int32_t consumer_stage(const Schedule& schedule, const Task& task) {
   if (gives_input_grad(task.type)) return task.stage - 1;
   const bool last = task.stage + 1 == schedule.num_stages();
   return task.type != ActionType::kForward || last ? kNoStage : task.stage + 1;
 }
 
-/// Whether there is such a stage and it lies on another rank, so that a message is needed.
+/// Whether the other stage exists and lies on another rank, so that a message is needed.
 inline bool is_elsewhere(const Schedule& schedule, const Task& task, int32_t other_stage) {
   return other_stage != kNoStage && schedule.rank_of(other_stage) != schedule.rank_of(task.stage);
 }
@@ -31,7 +31,7 @@ inline bool goes_forward(ActionType type) {
          type == ActionType::kRecvForward;
 }
 
-/// The send that hands on the result of F, B or I.
+/// The send of the result of F, B or I.
 inline Task send_of(const Task& task) {
   const bool forward = goes_forward(task.type);
   return {forward ? ActionType::kSendForward : ActionType::kSendBackward, task.stage,

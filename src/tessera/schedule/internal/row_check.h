@@ -10,22 +10,22 @@
 
 namespace tessera::schedule::detail {
 
-/// What can be said of a table without knowing when things happen on other ranks: every action
-/// stands once, after what it needs of its own rank, and none is missing.
+/// Checks everything that does not depend on the timing of other ranks: every action occurs once,
+/// after its dependencies on its own rank, and none is missing.
 class RowCheck {
  public:
   explicit RowCheck(const Schedule& schedule);
 
-  /// ConfigError names row, column and rule of the first action that breaks one.
+  /// ConfigError with row, column and rule of the first violation.
   void run();
 
   int64_t num_actions() const { return num_actions_; }
   int64_t num_messages() const { return num_messages_; }
-  /// Whether each two ranks send and receive in the same order, so that messages need no names.
+  /// Whether any two ranks send and receive in the same order, so that messages need no tags.
   bool same_order() const { return same_order_; }
 
  private:
-  /// Whether a stage's parameters are there; kAlways until an action speaks of it.
+  /// Whether a stage's parameters are gathered; kAlways until an action gathers or frees them.
   enum class Gather : uint8_t { kAlways, kFreed, kUnused, kUsed };
   struct StageState {
     Gather gather = Gather::kAlways;
@@ -33,7 +33,7 @@ class RowCheck {
     bool reduced = false;
     int64_t backwards = 0;  // B and W.
   };
-  /// How many messages stood before it between the same ranks, on either side; -1: not seen yet.
+  /// The index of a message among those between the same ranks, per side; -1: not seen yet.
   struct MessageOrder {
     int32_t sent = -1;
     int32_t received = -1;
@@ -66,10 +66,10 @@ class RowCheck {
   bool same_order_ = true;
   int64_t num_actions_ = 0;
   int64_t num_messages_ = 0;
-  StageGrid<uint8_t> done_;  // One bit for each type that has a microbatch.
+  StageGrid<uint8_t> done_;  // One bit per type that has a microbatch.
   std::vector<StageState> stages_;
   std::array<StageGrid<MessageOrder>, 2> order_;  // Forward and backward, by receiving stage.
-  std::vector<int32_t> sent_;                     // By peer, of the row that is walked.
+  std::vector<int32_t> sent_;                     // By peer, for the current row.
   std::vector<int32_t> received_;
 };
 

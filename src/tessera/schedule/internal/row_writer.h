@@ -6,10 +6,10 @@
 
 namespace tessera::schedule::detail {
 
-/// Writes a rank's row; each stage's microbatches count up by themselves, per direction.
+/// Writes a rank's row; counts the microbatches of each stage per direction.
 class RowWriter {
  public:
-  /// `slots`: about how many the row will have.
+  /// `slots`: the approximate length of the row.
   RowWriter(int32_t num_stages, int32_t slots) : counts_(static_cast<size_t>(num_stages)) {
     row_.reserve(static_cast<size_t>(slots));
   }
@@ -18,7 +18,7 @@ class RowWriter {
     for (int32_t i = 0; i < slots; ++i) row_.emplace_back();
   }
   void add(const Task& task) { row_.emplace_back(task); }
-  /// The next F, B, I or W of the stage; its microbatch. B and I share one count.
+  /// Adds the next F, B, I or W of the stage and returns its microbatch. B and I share one count.
   int32_t next(ActionType type, int32_t stage) {
     const int32_t microbatch = counter(type, stage)++;
     row_.emplace_back(type, stage, microbatch);
@@ -28,7 +28,7 @@ class RowWriter {
     const Task forward = take(ActionType::kForward, forward_stage);
     row_.push_back(Action::overlap(forward, take(ActionType::kBackward, backward_stage)));
   }
-  /// How many of them the stage has had.
+  /// The number of such actions of the stage so far.
   int32_t count(ActionType type, int32_t stage) { return counter(type, stage); }
 
   ScheduleRow take_row() { return std::move(row_); }

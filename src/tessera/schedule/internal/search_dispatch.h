@@ -8,9 +8,9 @@
 
 namespace tessera::schedule::detail {
 
-/// When each stage's F and I are wanted: for microbatch 0 by stage, for each further one `interval`
-/// later. Only their order counts. W has no time of its own: it fills gaps.
-struct WishedTimes {
+/// Target times of each stage's F and I: for microbatch 0 by stage, for each further one `interval`
+/// later. Only their order matters. W has no target: it fills gaps.
+struct TargetTimes {
   std::vector<double> forward{};
   std::vector<double> input_grad{};
   double interval = 1;
@@ -22,22 +22,21 @@ struct WishedTimes {
 };
 
 struct DispatchRules {
-  /// Whether a rank waits for what is wanted next, or takes what is there.
+  /// Whether a rank waits for its next task by target time, or takes the first that is ready.
   bool in_order = false;
-  /// A W starts in a gap if it ends in time for what arrives next, or at most this share of itself
-  /// later.
+  /// A W starts in a gap if it ends before the next task is ready, or later by at most this
+  /// fraction of its own duration.
   double overrun = 0;
 };
 
-/// Puts tasks into an order by letting time run: a rank that is free takes the F or I that is
-/// wanted first, and a W where it has nothing else to do or no room for the next F. The limit on
-/// activations holds at every moment.
+/// Orders tasks by list scheduling: a free rank takes the F or I with the earliest target, or a W
+/// if it has nothing else to do or no room for the next F. The limit on activations always holds.
 class Dispatcher {
  public:
   explicit Dispatcher(const SearchProblem& problem);
 
-  /// Nothing where `in_order` and the limit contradict each other; otherwise it always succeeds.
-  std::optional<TaskOrder> run(const WishedTimes& wishes, DispatchRules rules);
+  /// Nothing if `in_order` and the limit contradict each other; otherwise it always succeeds.
+  std::optional<TaskOrder> run(const TargetTimes& targets, DispatchRules rules);
 
   /// Tasks placed in all runs.
   int64_t steps() const { return steps_; }
@@ -47,14 +46,14 @@ class Dispatcher {
   struct Candidate {
     Phase phase = Phase::kForward;
     size_t stage = 0;
-    double wished = 0;
-    double arrival = 0;  // When what it needs is there, as far as is known.
+    double target = 0;
+    double arrival = 0;  // When its input is ready, as far as known.
   };
   struct RankState {
     double free_at = 0;
     size_t live = 0;              // Activations held.
-    std::vector<TaskId> weights;  // Every W whose I was started, in that order;
-    size_t weights_done = 0;      // so many of them are done.
+    std::vector<TaskId> weights;  // Every W whose I was started, in that order.
+    size_t weights_done = 0;      // How many of `weights` are done.
 
     bool has_weight() const { return weights_done < weights.size(); }
   };
@@ -78,10 +77,10 @@ class Dispatcher {
   TaskId task_of(const Candidate& candidate) const;
 
   const SearchProblem& problem_;
-  std::vector<size_t> stages_after_;  // By stage: how many later ones its rank has.
-  WishedTimes wishes_;
+  std::vector<size_t> stages_after_;  // By stage: the number of later stages on its rank.
+  TargetTimes targets_;
   DispatchRules rules_;
-  std::vector<double> arrivals_;       // By F and I: when what it needs is there.
+  std::vector<double> arrivals_;       // By F and I: when its input is ready.
   std::vector<size_t> forwards_done_;  // By stage.
   std::vector<size_t> input_grads_done_;
   std::vector<RankState> ranks_;

@@ -6,9 +6,9 @@
 
 namespace tessera::schedule::detail {
 
-/// Ways to let microbatches follow each other, at most `most`: those that come nearest to
-/// the memory limit. Every microbatch passes the stages at the same pace, the interval behind the
-/// one before, with places left free for W.
-std::vector<WishedTimes> follow_patterns(const SearchProblem& problem, size_t most);
+/// Patterns in which microbatches follow each other: the `most` ones that come nearest to the
+/// memory limit. Every microbatch passes the stages at the same pace, one interval after the
+/// previous one, with room for W.
+std::vector<TargetTimes> follow_patterns(const SearchProblem& problem, size_t most);
 
 }  // namespace tessera::schedule::detail

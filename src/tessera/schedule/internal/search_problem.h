@@ -13,7 +13,7 @@ namespace tessera::schedule::detail {
 using TaskId = uint32_t;
 inline constexpr TaskId kNoTask = UINT32_MAX;
 
-/// What a search deals in: F, I and W. A full backward is never better than its two halves.
+/// The tasks of a search: F, I and W. A full backward is never better than its two halves.
 enum class Phase : uint8_t { kForward, kInputGrad, kWeightGrad };
 
 struct TaskFacts {
@@ -21,22 +21,22 @@ struct TaskFacts {
   uint32_t stage = 0;
   uint32_t microbatch = 0;
   uint32_t rank = 0;
-  TaskId producer = kNoTask;  // Whose result it needs.
-  TaskId consumer = kNoTask;  // Who on whichever rank needs its result.
+  TaskId producer = kNoTask;  // The task whose result it needs.
+  TaskId consumer = kNoTask;  // The task, on any rank, that needs its result.
   double duration = 0;
-  double latency = 0;  // From its end to when its consumer has the result.
+  double latency = 0;  // From its end until its consumer has the result.
 };
 
 /// By rank, the tasks in the order in which they run.
 using TaskOrder = std::vector<std::vector<TaskId>>;
 
-/// What is to be ordered, in flat arrays: every rank's tasks, what they cost and what they need.
+/// The tasks to order, in flat arrays: every rank's tasks, their costs and dependencies.
 struct SearchProblem {
-  /// `limit`: activations that a rank may hold at once. Trusts that the costs fit the stages.
+  /// `limit`: activations per rank at any time. Requires costs that fit the stages.
   SearchProblem(const ScheduleShape& shape, StagePlacement placement, const Costs& costs,
                 int64_t limit);
 
-  /// No table takes longer.
+  /// The sum of all times: an upper bound for every table.
   double time_of_all() const;
 
   size_t num_ranks() const { return stages_of.size(); }
@@ -50,7 +50,7 @@ struct SearchProblem {
   ScheduleShape shape;
   size_t microbatches;
   size_t limit;
-  double overlap;                              // Costs::overlap, for the bound alone.
+  double overlap;                              // Costs::overlap, only for the bound.
   std::vector<int32_t> rank_of;                // By stage.
   std::vector<std::vector<size_t>> stages_of;  // By rank, ascending.
   std::vector<TaskFacts> tasks;
@@ -61,7 +61,7 @@ struct SearchProblem {
   TaskId consumer_of(Phase phase, size_t stage, size_t microbatch) const;
 };
 
-/// What no order of the tasks can be shorter than.
+/// Lower bounds for all orders of the tasks.
 struct SearchBound {
   double longest_span = 0;
   double makespan = 0;
@@ -70,7 +70,7 @@ struct SearchBound {
 SearchBound bound_of(const SearchProblem& problem);
 
 Schedule to_schedule(const SearchProblem& problem, const TaskOrder& order, std::string name);
-/// The same, the other way: full backwards and overlaps fall into their parts.
+/// The inverse: splits full backwards and overlaps into their parts.
 TaskOrder to_order(const SearchProblem& problem, const Schedule& schedule);
 
 }  // namespace tessera::schedule::detail

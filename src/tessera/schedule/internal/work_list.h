@@ -5,7 +5,7 @@
 
 namespace tessera::schedule::detail {
 
-/// Ranks that may be able to go on, each listed once. At first all of them.
+/// Ranks that may be able to advance, each listed once; initially all.
 class WorkList {
  public:
   explicit WorkList(size_t num_ranks) : listed_(num_ranks, true) {

@@ -11,14 +11,14 @@
 namespace tessera::tensor::detail {
 namespace {
 
-// FNV-1a: the same on every machine, other than std::hash.
+// FNV-1a: the same on every machine, unlike std::hash.
 int64_t hash_of(const std::string& text) {
   uint64_t hash = 14695981039346656037U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return static_cast<int64_t>(hash);
 }
 
-// What the ranks say together: the largest of each entry.
+// The maximum of each entry over all ranks.
 std::array<int64_t, 3> largest_of_all(std::span<const Group> groups,
                                       const std::array<int64_t, 3>& mine) {
   at::Tensor entries = at::empty({3}, at::kLong);
@@ -35,7 +35,7 @@ std::array<int64_t, 3> largest_of_all(std::span<const Group> groups,
 
 void check_member(const DeviceMesh& mesh) {
   TSR_CHECK(mesh.is_member(), "rank ", mesh.get_rank(), " is not in ", mesh,
-            "; only its ranks have parts of its tensors");
+            "; only ranks of the mesh have parts of its tensors");
 }
 
 std::exception_ptr error_of(const std::function<void()>& body) {
@@ -54,7 +54,7 @@ void check_alike(std::span<const Group> groups, const std::string& what, const s
   if (error) std::rethrow_exception(error);
   TSR_CHECK(all[0] == 0, what, " was refused on another rank; here it is ", value);
   TSR_CHECK(all[1] == ~all[2], what, " differs between the ranks; here it is ", value,
-            "; give the same on all of them");
+            "; pass the same on all ranks");
 }
 
 }  // namespace tessera::tensor::detail

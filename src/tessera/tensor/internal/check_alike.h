@@ -10,17 +10,17 @@
 
 namespace tessera::tensor::detail {
 
-/// Refuses a mesh in which this rank is not. Local: nobody waits for ranks outside.
+/// ConfigError if this rank is not in the mesh. Local: the other ranks do not wait.
 void check_member(const DeviceMesh& mesh);
 
-/// What the body throws; null where it throws nothing.
+/// The exception that the body throws; null if it does not throw.
 std::exception_ptr error_of(const std::function<void()>& body);
 
 /// **Collective.** Compares errors and values on all ranks that the groups connect, one group after
-/// the other; the axes of a mesh connect all of its ranks.
+/// the other; the groups of all axes connect all ranks of a mesh.
 ///
-/// Where one rank has an error or the values differ, all throw: who has an error of its own that
-/// one, the others ConfigError with `what` and their value.
+/// If a rank has an error or the values differ, all throw: a rank with an error throws that, the
+/// others ConfigError with `what` and their value.
 void check_alike(std::span<const Group> groups, const std::string& what, const std::string& value,
                  const std::exception_ptr& error);
 

@@ -3,7 +3,7 @@
 namespace tessera::tensor::detail {
 namespace {
 
-// Whether rank after rank has the next run, all of one length.
+// Whether each rank holds one run, of equal length and in rank order.
 bool is_even(const ShardingSpec& spec) {
   const int64_t size = spec.largest_shard();
   for (int64_t rank = 0; rank < spec.num_ranks(); ++rank) {

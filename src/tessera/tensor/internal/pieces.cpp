@@ -11,7 +11,7 @@ std::vector<int64_t> with_size(at::IntArrayRef like, int64_t dim, int64_t size) 
   return shape;
 }
 
-// Walks over the runs of a piece: where each lies in the whole and in the piece.
+// Visits the runs of a piece, with their offsets in the full tensor and in the piece.
 template <class Body>
 void for_each_run(const Runs& runs, const Body& body) {
   int64_t at = 0;

@@ -9,24 +9,24 @@
 
 namespace tessera::tensor::detail {
 
-/// One dimension of a local tensor as the pieces that the ranks of an axis have of it.
+/// The pieces of one dimension of a local tensor, one per rank of an axis.
 class Pieces {
  public:
-  /// `size` is the dimension's while it is whole.
+  /// `size` is the unsharded size of the dimension.
   Pieces(int64_t dim, int64_t size, int64_t split_factor, int64_t num_ranks);
 
   int64_t dim() const { return dim_; }
   int64_t size_of(int64_t rank) const { return sizes_[static_cast<size_t>(rank)]; }
-  /// Whether the pieces of a contiguous tensor are equal and lie one after the other in memory. Its
-  /// shape may be given with any size of this dimension.
+  /// Whether the pieces of a contiguous tensor are equal and consecutive in memory. The size of
+  /// this dimension in `shape` is ignored.
   bool are_blocks_of(at::IntArrayRef shape) const;
 
-  /// The shape of rank's piece of a tensor that otherwise has this shape.
+  /// `shape` with this dimension replaced by the size of the rank's piece.
   std::vector<int64_t> shape_of(at::IntArrayRef like, int64_t rank) const;
   std::vector<int64_t> whole_shape(at::IntArrayRef like) const;
   /// A new tensor.
   at::Tensor take(const at::Tensor& whole, int64_t rank) const;
-  /// Into `piece`, which has the piece's shape, and back.
+  /// Copies a piece out of the tensor, or back into it.
   void copy_out(const at::Tensor& whole, int64_t rank, const at::Tensor& piece) const;
   void copy_in(const at::Tensor& whole, int64_t rank, const at::Tensor& piece) const;
 

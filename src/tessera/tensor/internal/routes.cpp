@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "tessera/tensor/internal/journey.h"
+#include "tessera/tensor/internal/redistribute_run.h"
 
 namespace tessera::tensor::detail {
 namespace {
@@ -11,74 +11,74 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Routes = std::vector<Route>;
 
-Journey journey_of(const at::Tensor& local, const Route& route) {
+RedistributeRun run_of(const at::Tensor& local, const Route& route) {
   return {local, route.mesh, route.shape,
           redistribute_plan(route.shape, route.mesh.shape(), route.from, route.to)};
 }
 
-Route way_back(const Route& route) {
+Route backward_route(const Route& route) {
   return {route.mesh, route.shape, gradient_placements(route.to), gradient_placements(route.from)};
 }
 
-// Autograd keeps values that it knows; a holder carries the rest to the backward pass.
-struct RoutesBack : torch::CustomClassHolder {
-  explicit RoutesBack(Routes given) : routes(std::move(given)) {}
+// Autograd can only save its own types, so a holder carries the routes to the backward pass.
+struct BackwardRoutes : torch::CustomClassHolder {
+  explicit BackwardRoutes(Routes given) : routes(std::move(given)) {}
   Routes routes;
 };
 
-struct Trip {
-  std::vector<Journey> journeys;
-  Routes back;
+struct Redistribution {
+  std::vector<RedistributeRun> runs;
+  Routes backward;
 };
 
-class Travel : public torch::autograd::Function<Travel> {
+class RedistributeFunction : public torch::autograd::Function<RedistributeFunction> {
  public:
   static Tensors forward(torch::autograd::AutogradContext* context, at::TensorList /*inputs*/,
-                         const Trip& trip) {
+                         const Redistribution& redistribution) {
     context->saved_data["routes"] =
-        c10::IValue::make_capsule(c10::make_intrusive<RoutesBack>(trip.back));
-    return travel(trip.journeys);
+        c10::IValue::make_capsule(c10::make_intrusive<BackwardRoutes>(redistribution.backward));
+    return run_steps(redistribution.runs);
   }
 
   static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& gradients) {
     const auto holder = context->saved_data["routes"].toCapsule();
-    const Routes& routes = static_cast<RoutesBack&>(*holder).routes;
-    std::vector<Journey> journeys;
+    const Routes& routes = static_cast<BackwardRoutes&>(*holder).routes;
+    std::vector<RedistributeRun> runs;
     for (size_t i = 0; i < gradients.size(); ++i) {
-      journeys.push_back(journey_of(gradients[i].contiguous(), routes[i]));
+      runs.push_back(run_of(gradients[i].contiguous(), routes[i]));
     }
-    Tensors results = travel(journeys);
-    results.emplace_back();  // The trip itself has no gradient.
+    Tensors results = run_steps(runs);
+    results.emplace_back();  // The redistribution itself has no gradient.
     return results;
   }
 };
 
-// Where no gradient is wanted, autograd need not know.
-Tensors travel_with_gradients(const Trip& trip) {
+// Without gradients, autograd is not involved.
+Tensors redistribute_with_gradients(const Redistribution& redistribution) {
   Tensors inputs;
   bool differentiable = false;
-  for (const Journey& journey : trip.journeys) {
-    inputs.push_back(journey.local);
-    differentiable |= journey.local.requires_grad();
+  for (const RedistributeRun& run : redistribution.runs) {
+    inputs.push_back(run.local);
+    differentiable |= run.local.requires_grad();
   }
-  if (!differentiable || !at::GradMode::is_enabled()) return travel(trip.journeys);
-  return Travel::apply(at::TensorList(inputs), trip);
+  if (!differentiable || !at::GradMode::is_enabled()) return run_steps(redistribution.runs);
+  return RedistributeFunction::apply(at::TensorList(inputs), redistribution);
 }
 
 }  // namespace
 
 std::vector<at::Tensor> redistribute_locals(std::span<const at::Tensor> locals,
                                             std::span<const Route> routes) {
-  Trip trip;
+  Redistribution redistribution;
   for (size_t i = 0; i < locals.size(); ++i) {
-    trip.journeys.push_back(journey_of(locals[i], routes[i]));
-    trip.back.push_back(way_back(routes[i]));
+    redistribution.runs.push_back(run_of(locals[i], routes[i]));
+    redistribution.backward.push_back(backward_route(routes[i]));
   }
-  return travel_with_gradients(trip);
+  return redistribute_with_gradients(redistribution);
 }
 
 at::Tensor with_gradient_route(const at::Tensor& local, const Route& route) {
-  return travel_with_gradients({{{local, route.mesh, route.shape, {}}}, {route}})[0];
+  return redistribute_with_gradients({{{local, route.mesh, route.shape, {}}}, {route}})[0];
 }
 
 }  // namespace tessera::tensor::detail

@@ -10,7 +10,7 @@
 
 namespace tessera::tensor::detail {
 
-/// From where to where a tensor of this shape goes.
+/// Source and target placements of a tensor.
 struct Route {
   DeviceMesh mesh;
   std::vector<int64_t> shape;
@@ -18,12 +18,13 @@ struct Route {
   Placements to;
 };
 
-/// **Collective**, forwards and backwards. The local tensors at the ends of their routes, together.
-/// Gradients go the same way back, as gradient_placements() says.
+/// **Collective** in the forward and in the backward pass. Redistributes all local tensors
+/// together. Gradients are redistributed back, with gradient_placements().
 std::vector<at::Tensor> redistribute_locals(std::span<const at::Tensor> locals,
                                             std::span<const Route> routes);
 
-/// The local tensor itself, whose gradient comes back by this route. **Collective** backwards.
+/// Returns the local tensor; its gradient is redistributed by this route. **Collective** in the
+/// backward pass.
 at::Tensor with_gradient_route(const at::Tensor& local, const Route& route);
 
 }  // namespace tessera::tensor::detail

@@ -35,30 +35,30 @@ Leaves leaves_of(const autograd::edge_list& roots) {
   return leaves;
 }
 
-/// What is known of the passes of this process.
+/// The observers and the backward passes in flight of this process.
 struct Passes {
   std::mutex mutex;
   std::list<FailedPassObserver::Callback> observers;
-  std::list<const autograd::edge_list*> under_way;
+  std::list<const autograd::edge_list*> in_flight;
 };
 
-// Never destroyed: threads of the engine may outlive everything else.
+// Never destroyed: the engine's threads may outlive static objects.
 Passes& passes() {
   static auto* const known = new Passes;
   return *known;
 }
 
-class PassUnderWay {
+class PassInFlight {
  public:
-  explicit PassUnderWay(const autograd::edge_list& roots) {
+  explicit PassInFlight(const autograd::edge_list& roots) {
     const std::lock_guard lock(passes().mutex);
-    place_ = passes().under_way.insert(passes().under_way.end(), &roots);
+    place_ = passes().in_flight.insert(passes().in_flight.end(), &roots);
   }
-  PassUnderWay(const PassUnderWay&) = delete;
-  PassUnderWay& operator=(const PassUnderWay&) = delete;
-  ~PassUnderWay() {
+  PassInFlight(const PassInFlight&) = delete;
+  PassInFlight& operator=(const PassInFlight&) = delete;
+  ~PassInFlight() {
     const std::lock_guard lock(passes().mutex);
-    passes().under_way.erase(place_);
+    passes().in_flight.erase(place_);
   }
 
  private:
@@ -71,7 +71,7 @@ void tell_observers(const autograd::edge_list& roots, const std::string& error) 
   for (const auto& callback : passes().observers) callback(leaves, error);
 }
 
-/// The engine that there was, and who is told what becomes of its passes.
+/// Forwards to the original engine and reports failed passes to the observers.
 class ObservedEngine : public autograd::Engine {
  public:
   explicit ObservedEngine(autograd::Engine& engine) : engine_(engine) {}
@@ -83,8 +83,8 @@ class ObservedEngine : public autograd::Engine {
     const auto run = [&] {
       return engine_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     };
-    if (!accumulate_grad) return run();  // autograd::grad() leaves the gradients of leaves alone.
-    const PassUnderWay pass(roots);
+    if (!accumulate_grad) return run();  // autograd::grad() does not change the leaves' gradients.
+    const PassInFlight pass(roots);
     try {
       return run();
     } catch (const c10::Error& error) {
@@ -122,7 +122,7 @@ autograd::Engine& observed_engine() {
 void observe_engine() {
   static std::once_flag once;
   std::call_once(once, [] {
-    (void)observed_engine();  // Made while the default engine still is the one before.
+    (void)observed_engine();  // Made while the original engine is still the default.
     autograd::set_default_engine_stub(observed_engine);
   });
 }
@@ -140,10 +140,10 @@ FailedPassObserver::~FailedPassObserver() {
   passes().observers.erase(place_);
 }
 
-std::vector<Leaves> leaves_of_passes_under_way() {
+std::vector<Leaves> leaves_of_passes_in_flight() {
   const std::lock_guard lock(passes().mutex);
   std::vector<Leaves> all;
-  for (const autograd::edge_list* const roots : passes().under_way) {
+  for (const autograd::edge_list* const roots : passes().in_flight) {
     all.push_back(leaves_of(*roots));
   }
   return all;

@@ -12,11 +12,11 @@ namespace tessera::ddp::detail {
 /// The leaves of an autograd graph: the tensors to which a backward pass adds gradients.
 using Leaves = std::vector<at::Tensor>;
 
-/// While it lives, `callback` is called after every backward pass of this process that throws, on
-/// the thread that has called backward(), with the leaves of its graph and what was thrown.
+/// During its lifetime, `callback` is called after every backward pass of this process that throws,
+/// on the thread that called backward(), with the leaves of its graph and the error.
 ///
-/// Autograd tells nobody of a pass that fails; so the first observer puts itself between backward()
-/// and autograd's engine, which costs a pass nothing that can be measured.
+/// Autograd has no hook for a failed pass. So the first observer wraps autograd's engine, at no
+/// measurable cost per pass.
 class FailedPassObserver {
  public:
   using Callback = std::function<void(const Leaves& leaves, const std::string& error)>;
@@ -30,8 +30,8 @@ class FailedPassObserver {
   std::list<Callback>::iterator place_;
 };
 
-/// The leaves of every backward pass that is under way in this process, once a FailedPassObserver
-/// was made. Walks the graphs.
-std::vector<Leaves> leaves_of_passes_under_way();
+/// The leaves of every backward pass in flight in this process, once a FailedPassObserver was made.
+/// Walks the graphs.
+std::vector<Leaves> leaves_of_passes_in_flight();
 
 }  // namespace tessera::ddp::detail

@@ -11,7 +11,7 @@
 namespace tessera::ddp::detail {
 namespace {
 
-/// What an observer heard.
+/// Records what an observer receives.
 struct Heard {
   std::vector<std::string> errors = {};
   Leaves leaves = {};
@@ -36,12 +36,12 @@ bool holds(const Leaves& leaves, const at::Tensor& tensor) {
                      [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
-TEST(FailedPasses, AreToldWithTheirLeavesBeforeAnyGradientIsThere) {
+TEST(FailedPasses, AreReportedWithTheirLeavesBeforeAnyGradient) {
   const at::Tensor a = leaf(), b = leaf(), other = leaf();
   Heard heard;
   const std::string said =
       testkit::message_of<std::runtime_error>([&] { failing_loss(a * b).backward(); });
-  EXPECT_EQ(said, "no more memory") << "the caller gets what was thrown";
+  EXPECT_EQ(said, "no more memory") << "the caller gets the original exception";
   EXPECT_EQ(heard.errors, std::vector<std::string>{"no more memory"});
   EXPECT_EQ(heard.leaves.size(), 2U);
   EXPECT_TRUE(holds(heard.leaves, a) && holds(heard.leaves, b) && !holds(heard.leaves, other));
@@ -57,23 +57,23 @@ TEST(FailedPasses, OthersAreNot) {
   EXPECT_TRUE(heard.errors.empty()) << "grad() changes no leaf";
 }
 
-TEST(FailedPasses, NobodyIsToldAfterItsEnd) {
+TEST(FailedPasses, AnObserverIsNotCalledAfterItsEnd) {
   const at::Tensor a = leaf();
   { const Heard gone; }
   EXPECT_THROW(failing_loss(a).backward(), std::runtime_error);
 }
 
-TEST(PassesUnderWay, HaveTheirLeaves) {
+TEST(PassesInFlight, HaveTheirLeaves) {
   const at::Tensor a = leaf();
   const Heard heard;
-  EXPECT_TRUE(leaves_of_passes_under_way().empty());
+  EXPECT_TRUE(leaves_of_passes_in_flight().empty());
   const at::Tensor loss = a.square().sum();
   std::vector<Leaves> seen;
-  loss.register_hook([&](const at::Tensor&) { seen = leaves_of_passes_under_way(); });
+  loss.register_hook([&](const at::Tensor&) { seen = leaves_of_passes_in_flight(); });
   loss.backward();
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_TRUE(seen[0].size() == 1 && holds(seen[0], a));
-  EXPECT_TRUE(leaves_of_passes_under_way().empty());
+  EXPECT_TRUE(leaves_of_passes_in_flight().empty());
 }
 
 }  // namespace

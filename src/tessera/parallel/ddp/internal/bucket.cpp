@@ -13,7 +13,7 @@
 namespace tessera::ddp::detail {
 namespace {
 
-// The numbers behind those of the parameters.
+// The numbers that follow those of the parameters.
 enum Tail : size_t { kShare, kRefusals, kPassCodesBegin };
 
 int64_t numel_of(const std::vector<const TrainedParameter*>& parameters) {
@@ -22,8 +22,8 @@ int64_t numel_of(const std::vector<const TrainedParameter*>& parameters) {
   return numel;
 }
 
-// Laid out like the parameter where that leaves no gaps, as autograd and optimizers want it. No
-// view for autograd: torch::optim refuses to clear those.
+// With the strides of the parameter if they are dense, as autograd and optimizers expect. Detached,
+// because torch::optim refuses to clear views.
 at::Tensor view_of(const at::Tensor& flat, int64_t begin, const at::Tensor& parameter) {
   if (!parameter.is_non_overlapping_and_dense()) {
     return flat.narrow(0, begin, parameter.numel()).view(parameter.sizes()).detach();
@@ -67,7 +67,7 @@ bool DdpBucket::take(size_t index, double share) {
     return false;
   }
   if (!has_views(index)) {
-    view.copy_(gradient).mul_(share);  // Scaled as what it is summed as, not as what it was.
+    view.copy_(gradient).mul_(share);  // Scaled in the dtype of the sum.
     return true;
   }
   at::mul_out(view, gradient, at::scalar_tensor(share, at::kDouble));
@@ -83,7 +83,7 @@ void DdpBucket::start(RankReport& report, const Group& group) {
     present_.push_back(take(i, report.share));
     numbers.push_back(present_.back() ? 1 : 0);
     if (parameter.is_changed()) {
-      numbers.back() = -2.0 * static_cast<double>(num_ranks_);  // Less than what others can add.
+      numbers.back() = -2.0 * static_cast<double>(num_ranks_);  // Stays negative in any sum.
       report.refusal = concat("parameter '", parameter.name, "' was replaced");
     } else if (!present_.back() && parameter.tensor.grad().defined()) {
       report.refusal =
@@ -100,7 +100,7 @@ void DdpBucket::start(RankReport& report, const Group& group) {
   work_.emplace(all_reduce(flat_, group));
 }
 
-// A gradient that this rank has not: the others' sum, where there is one.
+// If this rank has no gradient, it gets the sum of the others, if there is one.
 void DdpBucket::give(size_t index, double num_gradients) const {
   const at::Tensor& parameter = parameters_[index]->tensor;
   at::Tensor& gradient = parameter.mutable_grad();
@@ -115,7 +115,7 @@ void DdpBucket::finish() {
   (void)std::move(*work_).wait();
   work_.reset();
   num_awaited_ = parameters_.size();
-  // The numbers are looked at only where they matter: on a GPU that waits for the sums.
+  // Read the numbers only if needed: on a GPU that waits for the sums.
   const bool all_present = std::ranges::all_of(present_, std::identity());
   const std::vector<double> numbers =
       all_present ? std::vector<double>(parameters_.size(), 1) : tail();

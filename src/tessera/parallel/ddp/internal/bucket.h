@@ -18,25 +18,25 @@ namespace tessera::ddp::detail {
 struct TrainedParameter {
   std::string name;
   at::Tensor tensor;
-  at::Tensor original;    // Its sizes, strides, dtype and device when it was given; shares memory.
-  bool replaced = false;  // Another tensor got the gradient of this pass in its place.
+  at::Tensor original;    // Keeps the original sizes, strides, dtype and device; shares memory.
+  bool replaced = false;  // Another tensor got the gradient of this pass instead.
 
-  /// Whether it is another tensor than the one that was given.
+  /// Whether it is no longer the original tensor.
   bool is_changed() const;
 };
 
-/// What this rank says of itself in a reduction.
+/// What this rank reports with a reduction.
 struct RankReport {
   double share = 1;
   PassReport pass = {.pass = 1};
-  std::string refusal = "";  // What it cannot reduce; "" where that is nothing.
+  std::string refusal = "";  // Why it cannot reduce a gradient; "" if it can.
 };
 
-/// Gradients that travel together: one flat tensor, of which each gradient is a view.
+/// Gradients that are reduced together: one flat tensor, of which each gradient is a view.
 ///
-/// Behind the gradients travel a few numbers, which cost no message of their own: for each
-/// parameter whether this rank has a gradient, then the sum of the shares, the number of ranks that
-/// refuse, and a PassReport of each rank.
+/// A few numbers follow the gradients in the same tensor, so they need no collective of their own:
+/// per parameter whether this rank has a gradient, then the sum of the shares, the number of ranks
+/// that refuse, and one PassReport per rank.
 class DdpBucket {
  public:
   /// `dtype` is that of the sums. The parameters outlive the bucket.
@@ -44,32 +44,32 @@ class DdpBucket {
             int64_t num_ranks);
 
   const std::vector<const TrainedParameter*>& parameters() const { return parameters_; }
-  /// What is left to do before this bucket may start.
+  /// How many gradients are missing before this bucket can start.
   size_t num_awaited() const { return num_awaited_; }
   void count_ready() { --num_awaited_; }
   bool is_started() const { return work_.has_value(); }
 
-  /// Takes the gradients as they are, times the share, and starts to add them up. Adds to the
-  /// report what this rank cannot reduce.
+  /// Copies the gradients, times the share, and starts their all-reduce. Sets report.refusal if
+  /// this rank cannot reduce one.
   void start(RankReport& report, const Group& group);
-  /// Waits until the sums are there, and makes them the gradients.
+  /// Waits for the sums and makes them the gradients.
   void finish();
 
-  /// After finish: what all ranks have said, here or in an earlier bucket of the pass. Copies it
-  /// from the device.
+  /// After finish(): what all ranks have reported, in this or an earlier bucket of the pass. Copies
+  /// it from the device.
   struct Outcome {
     double sum_of_shares = 0;
     int64_t num_refusals = 0;
     std::vector<int64_t> pass_codes = {};  // By group rank.
   };
   Outcome outcome() const;
-  /// How exact the sum of the shares is.
+  /// Tolerance for the sum of the shares.
   double slack() const;
-  /// After finish: the first parameter that is another tensor on some rank; null where none is.
+  /// After finish(): the first parameter that was replaced on any rank; null if there is none.
   const TrainedParameter* first_changed() const;
 
  private:
-  /// Whether gradients can be the views themselves.
+  /// Whether the gradient can be a view into the bucket.
   bool has_views(size_t index) const;
   bool take(size_t index, double share);
   void give(size_t index, double num_gradients) const;

@@ -7,7 +7,7 @@
 namespace tessera::ddp::detail {
 namespace {
 
-TEST(PassCode, NearPassesAreToldExactly) {
+TEST(PassCode, NearPassesAreDecodedExactly) {
   for (int64_t own = 0; own < 300; ++own) {
     for (int64_t other = own < 63 ? 0 : own - 63; other < own + 63; ++other) {
       for (const bool failed : {false, true}) {

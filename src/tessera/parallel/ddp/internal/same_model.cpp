@@ -14,7 +14,7 @@
 namespace tessera::ddp::detail {
 namespace {
 
-constexpr int64_t kMessageBytes = int64_t{32} << 20;  // Of values that travel together.
+constexpr int64_t kMessageBytes = int64_t{32} << 20;  // Bytes per broadcast.
 
 std::string text_of(const at::Tensor& tensor) {
   std::string text = concat(c10::toString(tensor.scalar_type()), " [", join(tensor.sizes(), ", "),
@@ -23,7 +23,7 @@ std::string text_of(const at::Tensor& tensor) {
   return text;
 }
 
-// What must be equal on all ranks, a line each.
+// What must be equal on all ranks, one line per item.
 std::vector<std::string> lines_of(const DdpTensors& tensors, const DdpOptions& options) {
   std::vector<std::string> lines{
       concat("bucket_bytes ", options.bucket_bytes, " and reduce_dtype ",
@@ -43,7 +43,7 @@ void check_tensor(const std::string& what, const at::Tensor& tensor, const Group
   TSR_CHECK(tensor.layout() == at::kStrided, what, " is of layout ", tensor.layout(),
             "; only dense tensors are replicated");
   TSR_CHECK(!is_unallocated(tensor), what,
-            " has no memory yet; load or initialize the model first");
+            " is not allocated yet; load or initialize the model first");
   TSR_CHECK(group.takes(tensor.device().type()), what, " is on ", tensor.device().str(),
             ", but group ", group.name(), " uses ", to_string(group.backend()),
             "; move the model, or use gloo");
@@ -51,21 +51,20 @@ void check_tensor(const std::string& what, const at::Tensor& tensor, const Group
 
 void check_trained(const std::string& what, const at::Tensor& tensor) {
   TSR_CHECK(tensor.is_floating_point(), what, " is of ", tensor.scalar_type(),
-            "; gradients are reduced in real floating-point dtypes");
-  TSR_CHECK(tensor.is_leaf(), what, " is the result of an operation; give the parameter itself");
+            "; gradients need a real floating-point dtype");
+  TSR_CHECK(tensor.is_leaf(), what, " is not a leaf tensor; pass the parameter itself");
   TSR_CHECK(!torch::autograd::impl::post_acc_grad_hooks(tensor), what,
-            " has a hook for its gradient already; a parameter belongs to one strategy");
+            " already has a gradient hook; use only one data-parallel strategy per parameter");
 }
 
 void check_options(const DdpOptions& options) {
-  TSR_CHECK(options.bucket_bytes > 0, "bucket_bytes is ", options.bucket_bytes,
-            "; buckets hold at least 1 byte");
+  TSR_CHECK(options.bucket_bytes > 0, "bucket_bytes must be ≥ 1, but is ", options.bucket_bytes);
   TSR_CHECK(!options.reduce_dtype || c10::isFloatingType(*options.reduce_dtype), "reduce_dtype is ",
             c10::toString(options.reduce_dtype.value_or(at::kFloat)),
-            "; gradients are reduced in real floating-point dtypes");
+            "; choose a real floating-point dtype");
 }
 
-// Refuses what can be seen on this rank alone.
+// The checks that need no other rank.
 void check_here(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
   check_options(options);
   std::set<std::string> names;
@@ -73,17 +72,17 @@ void check_here(const DdpTensors& tensors, const DdpOptions& options, const Grou
     const std::string what = concat("parameter '", parameter.name, "'");
     check_tensor(what, parameter.tensor, group);
     if (parameter.tensor.requires_grad()) check_trained(what, parameter.tensor);
-    TSR_CHECK(names.insert(parameter.name).second, what, " is listed twice; names are given once");
+    TSR_CHECK(names.insert(parameter.name).second, what, " is listed twice; names must be unique");
     TSR_CHECK(parameter.tensor.device() == tensors.parameters[0].tensor.device(), what, " is on ",
               parameter.tensor.device().str(), ", others are on ",
-              tensors.parameters[0].tensor.device().str(), "; a replica lies on one device");
+              tensors.parameters[0].tensor.device().str(), "; a replica must be on one device");
   }
   for (const Parameter& parameter : tensors.buffers) {
     check_tensor(concat("buffer '", parameter.name, "'"), parameter.tensor, group);
   }
 }
 
-// What this rank refuses, otherwise "".
+// Why this rank refuses; "" if it does not.
 std::string refusal_of(const DdpTensors& tensors, const DdpOptions& options, const Group& group) {
   try {
     check_here(tensors, options, group);
@@ -93,7 +92,7 @@ std::string refusal_of(const DdpTensors& tensors, const DdpOptions& options, con
   return "";
 }
 
-/// Tensors of one dtype that travel together.
+/// Tensors of one dtype that are broadcast together.
 struct Message {
   std::vector<at::Tensor> tensors;
   int64_t bytes = 0;

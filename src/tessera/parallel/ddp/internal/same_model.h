@@ -9,11 +9,11 @@
 
 namespace tessera::ddp::detail {
 
-/// **Collective.** Refuses, in the same words on all ranks, tensors that a rank cannot reduce, and
-/// models and options that are not the same on every rank.
+/// **Collective.** ConfigError, the same on all ranks, if a rank cannot reduce a tensor, or if the
+/// models or options differ between the ranks.
 void check_same_model(const DdpTensors& tensors, const DdpOptions& options, const Group& group);
 
-/// **Collective.** Rank 0's values on all ranks, in few messages.
+/// **Collective.** Copies rank 0's values to all ranks, in few broadcasts.
 void take_values_of_first(std::span<const Parameter> tensors, const Group& group);
 
 }  // namespace tessera::ddp::detail

@@ -4,28 +4,29 @@
 
 namespace tessera::pipeline::detail {
 
-/// How the backward of a microbatch is done.
+/// How the backward of a microbatch is split.
 enum class BackwardForm {
-  kNone,      // Not at all.
+  kNone,      // No backward.
   kWhole,     // B.
-  kDeferred,  // I, then W: the stage leaves weight gradients where W finds them.
-  kTwoWalks,  // I, then W: the graph is walked for the inputs, and again for the weights.
+  kDeferred,  // I, then W: the stage defers its weight gradients until W.
+  kTwoWalks,  // I, then W: one backward pass for the inputs, a second one for the weights.
 };
 
-/// One microbatch on one stage, from its forward to the end of its backward.
+/// One microbatch on one stage, from its forward until the end of its backward.
 class Activation {
  public:
-  /// Inputs that need gradients are leaves, except on the first stage, where they are the user's.
+  /// Inputs that need gradients must be leaves, except on the first stage, where they belong to the
+  /// user.
   Activation(Tensors inputs, bool first_stage, BackwardForm form);
 
-  /// ConfigError where the stage gives no tensors.
+  /// ConfigError if the stage returns no tensors.
   void forward(const Stage& stage, StagePass pass);
   const Tensors& outputs() const { return outputs_; }
-  /// The backward begins with the loss, which counts by this share; outputs are let go.
+  /// Starts the backward from the loss, weighted by `share`, and releases the outputs.
   void set_loss(const at::Tensor& loss, double share);
 
-  /// B and I. The gradients are for those outputs that require one, none where there is a loss;
-  /// those given back are for the inputs that do. Zeros for an input that was not used.
+  /// B and I. Takes the gradients of the outputs that require one; none if there is a loss. Returns
+  /// the gradients of the inputs that require one; zeros for an unused input.
   Tensors backward(const Tensors& gradients);
   /// W.
   void weight_gradients();
@@ -43,7 +44,7 @@ class Activation {
   at::Tensor loss_ = {};
   double share_ = 1;
   WeightGradients deferred_ = {};
-  // What the backward starts with.
+  // Where the backward starts.
   Tensors roots_ = {};
   Tensors root_gradients_ = {};
 };

@@ -7,7 +7,7 @@
 
 namespace tessera::pipeline::detail {
 
-/// A batch cut into microbatches, along dimension 0.
+/// A batch, split into microbatches along dimension 0.
 class BatchSlices {
  public:
   BatchSlices(const PipelineBatch& batch, int64_t rows, int64_t microbatches);
@@ -15,7 +15,7 @@ class BatchSlices {
   Tensors inputs(int32_t microbatch) const;
   Keywords keywords(int32_t microbatch) const;
   at::Tensor target(int32_t microbatch) const { return slice(batch_.target, microbatch); }
-  /// Of the batch's rows.
+  /// Rows of the microbatch / rows of the batch.
   double share(int32_t microbatch) const;
 
  private:
@@ -23,8 +23,8 @@ class BatchSlices {
 
   const PipelineBatch& batch_;
   int64_t rows_;
-  std::vector<int64_t> sizes_;   // Rows of each microbatch,
-  std::vector<int64_t> begins_;  // and its first one.
+  std::vector<int64_t> sizes_;   // Rows per microbatch.
+  std::vector<int64_t> begins_;  // First row per microbatch.
 };
 
 }  // namespace tessera::pipeline::detail

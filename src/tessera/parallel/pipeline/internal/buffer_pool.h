@@ -8,16 +8,16 @@
 
 namespace tessera::pipeline::detail {
 
-/// Memory for what is received, used again as soon as nobody else holds it: a tensor that autograd
-/// or the user has kept, or that is a view of the same memory, is left alone.
+/// Receive buffers. A buffer is reused as soon as no other tensor, e.g. one that autograd or the
+/// user has kept, shares its memory.
 class BufferPool {
  public:
   explicit BufferPool(at::Device device) : device_(device) {}
 
   at::Tensor take(const TensorForm& form);
-  /// Lets go of what was not taken since the last call.
+  /// Frees the buffers that were not taken since the last call.
   void drop_unused();
-  /// How many buffers there are.
+  /// Number of buffers.
   size_t size() const { return buffers_.size(); }
 
  private:

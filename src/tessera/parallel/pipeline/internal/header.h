@@ -11,27 +11,27 @@
 
 namespace tessera::pipeline::detail {
 
-/// Where a step has failed first, as far as a rank knows.
+/// Where a step failed first, as far as this rank knows.
 struct StepFailure {
   GroupRank rank = {};
   Task task = {};
 };
 
-/// What goes before the tensors of a message, always of one size.
+/// Header of a message, before its tensors; always of the same size.
 struct Header {
-  int64_t call = 0;  // The sender's count of steps and evaluations.
+  int64_t call = 0;  // The sender's number of steps and evaluations so far.
   std::optional<StepFailure> failure = std::nullopt;
-  TensorForms forms = {};  // Of the tensors, in a message to the next stage.
+  TensorForms forms = {};  // Forms of the tensors; empty for gradients.
 };
 
-/// The most tensors that cross from one stage to the next, and the most dimensions they have.
+/// Limits for the tensors that one stage sends to the next.
 inline constexpr size_t kMostTensors = 8;
 inline constexpr size_t kMostDimensions = 8;
 
-/// ConfigError where the forms are more than a header can hold.
+/// ConfigError if the forms do not fit into a header.
 void check_forms(const TensorForms& forms);
 
-/// An empty one to receive into.
+/// An empty header to receive into.
 at::Tensor empty_header(at::Device device);
 at::Tensor to_tensor(const Header& header, at::Device device);
 Header to_header(const at::Tensor& tensor);

@@ -8,14 +8,14 @@
 
 namespace tessera::pipeline::detail {
 
-/// The table as it is executed: lowered where it is compute-only, and verified.
+/// The schedule as it is executed: lowered if it is compute-only, and verified.
 Schedule executable(const Schedule& schedule);
 
-/// **Collective.** ConfigError, the same on all ranks, unless all have the same table, it is for so
-/// many ranks, and each has the stages that the table gives it.
+/// **Collective.** ConfigError, the same on all ranks, unless all ranks have the same schedule, it
+/// fits the group's size, and each rank has the stages that the schedule assigns to it.
 void check_placing(std::span<const Stage> stages, const Schedule& schedule, const Group& group);
 
-/// ConfigError where a stage cannot be run, or has a hook that the table never calls.
+/// ConfigError if a stage has no forward function, or a hook that the schedule never calls.
 void check_stages(std::span<const Stage> stages, const Schedule& schedule);
 
 }  // namespace tessera::pipeline::detail

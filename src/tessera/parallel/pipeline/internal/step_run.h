@@ -12,8 +12,8 @@
 
 namespace tessera::pipeline::detail {
 
-/// One walk through this rank's row. A rank that fails walks on without computing, so that every
-/// message is sent and received and those who wait for it are told.
+/// One run of this rank's row of the schedule. If a rank fails, it continues without computing, so
+/// that it sends and receives every message, and the ranks that wait for it learn of the failure.
 class StepRun {
  public:
   StepRun(PipelineCore& core, const PipelineBatch& batch, StepKind kind, const AgreedStep& agreed);
@@ -32,24 +32,24 @@ class StepRun {
   void send(const Task& task);
   void receive(const Task& task);
   Tensors open(Arrival arrival);
-  /// What a send carries: the tensors, or zeros in the same forms after a failure.
-  Tensors cargo(const Task& task, const TensorForms& forms);
+  /// The tensors to send; after a failure zeros of the same forms.
+  Tensors payload(const Task& task, const TensorForms& forms);
   TensorForms sent_forms(const Task& task, Place receiver);
 
   // Compute.
   void await(const Task& task);
   void compute(const Task& task);
   void forward(const Task& task);
-  void turn(const Task& task, Activation& activation);
+  void compute_loss(const Task& task, Activation& activation);
   void backward(const Task& task);
   void weight_gradients(const Task& task);
-  void hand_on(const Task& task, int32_t to, Tensors tensors);
+  void send_to_next(const Task& task, int32_t to, Tensors tensors);
   static Tensors take(std::map<Place, Tensors>& map, Place place);
   void announce_last_backward(const Task& task);
 
   BackwardForm form_of(const Task& task) const;
 
-  /// Runs the body; what it throws is this rank's failure, unless there is one already.
+  /// Runs the body; an exception becomes this rank's failure, unless there is one already.
   void guard(const Task& task, const std::function<void()>& body);
   /// The same, unless the step has failed.
   void attempt(const Task& task, const std::function<void()>& body);
@@ -69,15 +69,15 @@ class StepRun {
   const bool announces_;
   std::map<Place, Arrival> arriving_inputs_ = {};
   std::map<Place, Arrival> arriving_gradients_ = {};
-  std::map<Place, Tensors> inputs_ = {};     // For the F of the place,
-  std::map<Place, Tensors> gradients_ = {};  // for its B or I,
-  std::map<Place, Tensors> outgoing_ = {};   // of its F, to be sent,
-  std::map<Place, Tensors> returning_ = {};  // of its B or I, to be sent.
+  std::map<Place, Tensors> inputs_ = {};     // Inputs of F.
+  std::map<Place, Tensors> gradients_ = {};  // Output gradients for B or I.
+  std::map<Place, Tensors> outgoing_ = {};   // Outputs of F that must be sent.
+  std::map<Place, Tensors> returning_ = {};  // Input gradients of B or I that must be sent.
   std::map<Place, Activation> activations_ = {};
-  std::map<int32_t, int64_t> backwards_left_ = {};  // By stage: B and W.
+  std::map<int32_t, int64_t> backwards_left_ = {};  // Number of B and W that follow, by stage.
 
   std::optional<StepFailure> failure_ = std::nullopt;
-  std::exception_ptr error_ = nullptr;  // This rank's own.
+  std::exception_ptr error_ = nullptr;  // Set if this rank itself failed.
 
   std::map<int32_t, Tensors> outputs_ = {};  // By microbatch.
   std::map<int32_t, at::Tensor> losses_ = {};

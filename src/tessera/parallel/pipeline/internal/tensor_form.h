@@ -10,7 +10,7 @@
 
 namespace tessera::pipeline::detail {
 
-/// What a receiver has to know of a tensor before it comes.
+/// What a receiver must know about a tensor before it arrives.
 struct TensorForm {
   at::ScalarType dtype = at::kFloat;
   bool requires_grad = false;
@@ -20,9 +20,9 @@ struct TensorForm {
 };
 using TensorForms = std::vector<TensorForm>;
 
-/// Those of the tensors; none requires a gradient unless the step has a backward.
+/// The forms of the tensors. `requires_grad` is false for all unless `training`.
 TensorForms forms_of(const Tensors& tensors, bool training);
-/// The gradients that come back for such tensors: one for each that requires one.
+/// The forms of the gradients of such tensors: one for each that requires one.
 TensorForms gradient_forms(const TensorForms& forms);
 /// "float32 [4, 8], int64 [4]".
 std::string to_string(const TensorForms& forms);

@@ -7,7 +7,7 @@
 
 namespace tessera::megatron::detail {
 
-/// A configuration whose values fit together.
+/// A configuration that was checked.
 struct CheckedMegatron {
   const MegatronConfig& config;
   Layout decoder;

@@ -1,29 +1,30 @@
-#include "tessera/tensor/internal/storage.h"
+#include "tessera/tensor/storage.h"
 
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
 
 #include "tessera/base/check.h"
 
-namespace tessera::tensor::detail {
+namespace tessera {
 namespace {
 
-// LibTorch 2.11 cannot take back the mark of an emptied storage; there it stays without.
+// LibTorch 2.11 cannot remove the mark of an emptied storage, so it gets none there.
 template <class Storage>
 constexpr bool kCanMark = requires(Storage& storage) { storage.swap_data_ptr(storage); };
 
 template <class Storage>
 void mark_empty(Storage& storage) {
   if constexpr (kCanMark<Storage>) {
-    // Without this some operators would read at the null pointer.
+    // Without this, some operators would read a null pointer.
     storage.release_data_and_set_meta_custom_data_ptr_error_msg_(
-        "The tensor's memory was given back by reshard_(); call unshard_() before it is read.");
+        "The tensor's memory was freed when it was resharded; unshard it before reading it.");
   }
 }
 
 template <class Storage>
 void move_memory(Storage& from, Storage& to) {
   if constexpr (kCanMark<Storage>) {
-    to.swap_data_ptr(from);  // With the memory the mark changes places, too.
+    to.swap_data_ptr(from);  // Swaps the mark as well.
   } else {
     to.set_nbytes(from.nbytes());
     to.set_data_ptr_noswap(from.set_data_ptr(c10::DataPtr(nullptr, from.device())));
@@ -51,4 +52,12 @@ void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
   move_memory(*contents.storage().unsafeGetStorageImpl(), *tensor.storage().unsafeGetStorageImpl());
 }
 
-}  // namespace tessera::tensor::detail
+at::Tensor view_into(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape) {
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(flat.storage()), flat.key_set(), flat.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  view.unsafeGetTensorImpl()->set_storage_offset(offset);
+  return view;
+}
+
+}  // namespace tessera

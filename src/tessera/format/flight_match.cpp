@@ -1,4 +1,4 @@
-#include "tessera/format/flight_meeting.h"
+#include "tessera/format/flight_match.h"
 
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ std::string_view without_backend(const FlightEntry& entry) {
   return colon == std::string_view::npos ? name : name.substr(colon + 1);
 }
 
-// "0->1" as its two numbers.
+// The two numbers of "0->1".
 std::optional<std::pair<GroupRank, GroupRank>> ranks_around(std::string_view text,
                                                             std::string_view arrow, size_t size) {
   const size_t at = text.find(arrow);
@@ -74,32 +74,32 @@ const std::string& label_of(const FlightGroup& group) {
   return group.desc.empty() ? group.name : group.desc;
 }
 
-RankGroup FlightMeeting::members() const {
+RankGroup FlightMatch::members() const {
   if (!message) return group->ranks;
   return {global(*group, message->source), global(*group, message->destination)};
 }
 
-std::vector<FlightMeeting> flight_meetings(std::span<const FlightDump> dumps) {
-  // Groups of one name differ by their ranks: every pipeline stage has a "dp".
+std::vector<FlightMatch> flight_matches(std::span<const FlightDump> dumps) {
+  // Groups with the same name differ by their ranks: every pipeline stage has a "dp".
   std::map<std::pair<std::string, RankGroup>, size_t> groups;
-  std::map<std::tuple<size_t, std::optional<FlightMessage>, int64_t>, FlightMeeting> found;
+  std::map<std::tuple<size_t, std::optional<FlightMessage>, int64_t>, FlightMatch> found;
   for (const FlightDump& dump : dumps) {
-    std::map<int64_t, size_t> number;  // Of the group that this rank knows under an id.
+    std::map<int64_t, size_t> number;  // Of a group, by its id on this rank.
     for (const FlightGroup& group : dump.groups) {
       number[group.id] = groups.insert({{group.name, group.ranks}, groups.size()}).first->second;
     }
     for (const FlightEntry& entry : dump.entries) {
       const FlightGroup& group = group_of(dump, entry);
       const auto message = message_of(group, entry);
-      if (entry.is_p2p && !message) continue;  // Nobody can say whom it meets.
-      FlightMeeting& meeting = found[{number[group.id], message, sequence_of(entry)}];
-      if (meeting.seats.empty()) meeting = {&group, message, sequence_of(entry)};
-      meeting.seats.push_back({&dump, &entry});
+      if (entry.is_p2p && !message) continue;  // The other rank is unknown.
+      FlightMatch& match = found[{number[group.id], message, sequence_of(entry)}];
+      if (match.participants.empty()) match = {&group, message, sequence_of(entry)};
+      match.participants.push_back({&dump, &entry});
     }
   }
-  std::vector<FlightMeeting> meetings;
-  for (auto& [key, meeting] : found) meetings.push_back(std::move(meeting));
-  return meetings;
+  std::vector<FlightMatch> matches;
+  for (auto& [key, match] : found) matches.push_back(std::move(match));
+  return matches;
 }
 
 }  // namespace tessera

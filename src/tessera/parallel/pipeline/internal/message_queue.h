@@ -11,43 +11,43 @@
 
 namespace tessera::pipeline::detail {
 
-/// What has come from another rank.
-struct Parcel {
+/// A received message.
+struct Message {
   Header header = {};
   Tensors tensors = {};
 };
 
-/// A parcel under way.
+/// A message in flight.
 class Arrival {
  public:
   Arrival(ListWork work, std::optional<Header> header)
       : work_(std::move(work)), header_(std::move(header)) {}
-  Parcel wait() &&;
-  /// Of what is coming; for an announced one.
+  Message wait() &&;
+  /// Forms of the tensors; only after receive_announced().
   const TensorForms& forms() const { return header_->forms; }
 
  private:
   ListWork work_;
-  std::optional<Header> header_;  // Where it came before the tensors.
+  std::optional<Header> header_;  // Set if it was received before the tensors.
 };
 
-/// Carries tensors between the stages of different ranks, a header before them. Nothing here waits
-/// but where it says so; messages find each other by name, in whatever order they are started.
-class Courier {
+/// Sends and receives tensors between stages on different ranks, each with a header. Functions do
+/// not wait unless stated. Tags match sends to receives, so their order does not matter.
+class MessageQueue {
  public:
-  /// `device` is that of the tensors: a header lies where they do, so that both are one message.
-  Courier(const Group& group, const Schedule& schedule, at::Device device);
+  /// `device` is that of the tensors. The header is on the same device, so both are one message.
+  MessageQueue(const Group& group, const Schedule& schedule, at::Device device);
   /// **Collective.**
   void connect() const { barrier(group_); }
 
-  /// SEND_F or SEND_B. Where sends may wait for their receives, waits for the oldest once many are
-  /// under way: what was sent is not held for the whole step.
+  /// SEND_F or SEND_B. With rendezvous sends, waits for the oldest if many are in flight, so that
+  /// sent tensors are not kept for the whole step.
   void send(const Task& message, const Header& header, const Tensors& tensors);
-  /// RECV_F or RECV_B of tensors that are known.
+  /// RECV_F or RECV_B of tensors with known forms.
   Arrival receive(const Task& message, const TensorForms& forms, BufferPool& pool);
-  /// RECV_F of tensors that the header tells of: waits for the header.
+  /// RECV_F of tensors whose forms are in the header: waits for the header.
   Arrival receive_announced(const Task& message, BufferPool& pool);
-  /// Waits until all has been sent.
+  /// Waits for all sends.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-#include "tessera/comm/internal/pulse.h"
+#include "tessera/comm/internal/stall_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -14,21 +14,21 @@ TEST(RunTimes, AGapIsAStop) {
   const RunTimes::Clock::time_point start{};
   RunTimes times(seconds(2), start);
   times.note(start + seconds(2));
-  EXPECT_FALSE(times.last_stop(start + seconds(4)));
+  EXPECT_FALSE(times.last_stall(start + seconds(4)));
   times.note(start + seconds(9));
-  const auto stop = times.last_stop(start + seconds(10));
-  ASSERT_TRUE(stop);
-  EXPECT_EQ(stop->end, start + seconds(9));
-  EXPECT_EQ(stop->duration, seconds(7));
+  const auto stall = times.last_stall(start + seconds(10));
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->end, start + seconds(9));
+  EXPECT_EQ(stall->duration, seconds(7));
 }
 
 // Another thread may run before the one that notes.
 TEST(RunTimes, AStopIsSeenBeforeItIsNoted) {
   const RunTimes::Clock::time_point start{};
   const RunTimes times(seconds(2), start);
-  const auto stop = times.last_stop(start + seconds(5));
-  ASSERT_TRUE(stop);
-  EXPECT_EQ(stop->end, start + seconds(5));
+  const auto stall = times.last_stall(start + seconds(5));
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->end, start + seconds(5));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tessera/comm/internal/beat.h"
+#include "tessera/comm/internal/heartbeat.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -10,33 +10,34 @@ namespace {
 
 // "are in all_reduce #17 of group dp".
 std::string place_of(const RankReport& report, bool several) {
-  if (!report.beat)
-    return several ? "have given no sign of life yet" : "has given no sign of life yet";
-  const Beat& beat = *report.beat;
-  const std::string operation = beat.operation.empty() ? "any operation" : beat.operation;
+  if (!report.heartbeat)
+    return several ? "have sent no heartbeat yet" : "has sent no heartbeat yet";
+  const Heartbeat& heartbeat = *report.heartbeat;
+  const std::string operation = heartbeat.operation.empty() ? "any operation" : heartbeat.operation;
   if (report.silent_seconds) {
     return concat(several ? "were" : "was", " last seen ",
-                  beat.inside              ? "in "
-                  : beat.operation.empty() ? "before "
-                                           : "after ",
-                  operation, several ? " and have" : " and has", " given no sign of life for ",
+                  heartbeat.inside              ? "in "
+                  : heartbeat.operation.empty() ? "before "
+                                                : "after ",
+                  operation, several ? " and have" : " and has", " sent no heartbeat for ",
                   seconds_text(*report.silent_seconds));
   }
   const char* be = several ? "are " : "is ";
-  if (beat.inside) return concat(be, "in ", operation);
-  return beat.operation.empty() ? concat(be, "in no operation and had none before")
-                                : concat(be, "in no operation; the last was ", operation);
+  if (heartbeat.inside) return concat(be, "in ", operation);
+  return heartbeat.operation.empty() ? concat(be, "in no operation and had none before")
+                                     : concat(be, "in no operation; the last was ", operation);
 }
 
 }  // namespace
 
-std::string to_text(const Beat& beat) {
-  return nlohmann::json{{"count", beat.count},   {"pid", beat.pid}, {"host", beat.host},
-                        {"inside", beat.inside}, {"end", beat.end}, {"operation", beat.operation}}
+std::string to_text(const Heartbeat& heartbeat) {
+  return nlohmann::json{{"count", heartbeat.count}, {"pid", heartbeat.pid},
+                        {"host", heartbeat.host},   {"inside", heartbeat.inside},
+                        {"end", heartbeat.end},     {"operation", heartbeat.operation}}
       .dump();
 }
 
-Beat parse_beat(const std::string& text) {
+Heartbeat parse_heartbeat(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   return {.count = json.at("count"),
           .pid = json.at("pid"),
@@ -51,11 +52,11 @@ std::string seconds_text(double seconds) {
   return concat(tenths / 10, ".", tenths % 10, " s");
 }
 
-std::string describe(int64_t rank, const Beat& beat) {
-  return concat("rank ", rank, " (pid ", beat.pid, " on host ", beat.host, ")");
+std::string describe(int64_t rank, const Heartbeat& heartbeat) {
+  return concat("rank ", rank, " (pid ", heartbeat.pid, " on host ", heartbeat.host, ")");
 }
 
-std::string where_they_are(const std::vector<RankReport>& reports) {
+std::string summarize(const std::vector<RankReport>& reports) {
   std::vector<std::pair<const RankReport*, std::vector<int64_t>>> places;
   for (const RankReport& report : reports) {
     const auto same = std::ranges::find_if(places, [&](const auto& place) {

@@ -1,4 +1,4 @@
-#include "tessera/parallel/pipeline/internal/courier.h"
+#include "tessera/parallel/pipeline/internal/message_queue.h"
 #include "tessera/base/check.h"
 
 namespace tessera::pipeline::detail {
@@ -25,39 +25,40 @@ Tensors buffers_for(const TensorForms& forms, BufferPool& pool) {
 
 }  // namespace
 
-Parcel Arrival::wait() && {
-  Parcel parcel;
-  parcel.tensors = std::move(work_).wait();
+Message Arrival::wait() && {
+  Message message;
+  message.tensors = std::move(work_).wait();
   if (!header_) {
-    header_ = to_header(parcel.tensors.front());
-    parcel.tensors.erase(parcel.tensors.begin());
+    header_ = to_header(message.tensors.front());
+    message.tensors.erase(message.tensors.begin());
   }
-  parcel.header = std::move(*header_);
-  return parcel;
+  message.header = std::move(*header_);
+  return message;
 }
 
-Courier::Courier(const Group& group, const Schedule& schedule, at::Device device)
+MessageQueue::MessageQueue(const Group& group, const Schedule& schedule, at::Device device)
     : group_(group), schedule_(schedule), device_(device) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
-            schedule.num_stages(), " stages are more messages than there are names for; at most ",
-            most, " microbatches can be run");
+            schedule.num_stages(),
+            " stages need more messages than there are tags; choose at most ", most,
+            " microbatches");
 }
 
-GroupRank Courier::peer_of(const Task& message) const {
+GroupRank MessageQueue::peer_of(const Task& message) const {
   return schedule_.rank_of(other_stage(message));
 }
 
-// By the receiving stage, so that both ends say the same.
-int Courier::tag_of(const Task& message, size_t part) const {
+// By the receiving stage, so that both ends get the same tag.
+int MessageQueue::tag_of(const Task& message, size_t part) const {
   const int64_t receiver = is_send(message.type) ? other_stage(message) : message.stage;
   const int64_t lane = goes_forward(message) ? receiver : schedule_.num_stages() + receiver;
   const int64_t number = lane * schedule_.microbatches() + message.microbatch;
   return static_cast<int>(number * kParts + static_cast<int64_t>(part));
 }
 
-ListWork Courier::start(P2p::Kind kind, const Task& message, const Tensors& tensors,
-                        size_t first_part) {
+ListWork MessageQueue::start(P2p::Kind kind, const Task& message, const Tensors& tensors,
+                             size_t first_part) {
   std::vector<P2p> parts;
   for (const at::Tensor& tensor : tensors) {
     const int tag = tag_of(message, first_part + parts.size());
@@ -66,7 +67,7 @@ ListWork Courier::start(P2p::Kind kind, const Task& message, const Tensors& tens
   return batch_send_recv(parts, group_);
 }
 
-void Courier::send(const Task& message, const Header& header, const Tensors& tensors) {
+void MessageQueue::send(const Task& message, const Header& header, const Tensors& tensors) {
   Tensors parts{to_tensor(header, device_)};
   parts.insert(parts.end(), tensors.begin(), tensors.end());
   sends_.push_back(start(P2p::Kind::kSend, message, parts, 0));
@@ -76,20 +77,20 @@ void Courier::send(const Task& message, const Header& header, const Tensors& ten
   }
 }
 
-Arrival Courier::receive(const Task& message, const TensorForms& forms, BufferPool& pool) {
+Arrival MessageQueue::receive(const Task& message, const TensorForms& forms, BufferPool& pool) {
   Tensors parts{empty_header(device_)};
   for (at::Tensor& buffer : buffers_for(forms, pool)) parts.push_back(std::move(buffer));
   return {start(P2p::Kind::kRecv, message, parts, 0), std::nullopt};
 }
 
-Arrival Courier::receive_announced(const Task& message, BufferPool& pool) {
+Arrival MessageQueue::receive_announced(const Task& message, BufferPool& pool) {
   Tensors first{empty_header(device_)};
   Header header = to_header(start(P2p::Kind::kRecv, message, first, 0).wait().front());
   Tensors parts = buffers_for(header.forms, pool);
   return {start(P2p::Kind::kRecv, message, parts, 1), std::move(header)};
 }
 
-void Courier::finish() {
+void MessageQueue::finish() {
   while (!sends_.empty()) {
     (void)std::move(sends_.front()).wait();
     sends_.pop_front();

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/ScalarType.h>
+
+#include <optional>
+
+#include "tessera/base/export.h"
+#include "tessera/comm/group.h"
+
+namespace tessera TSR_API {
+
+/// When the memory of a unit's gathered parameters is freed.
+enum class Reshard {
+  kAlways,      // After its forward pass, and again after its backward pass.
+  kAllButLast,  // The same, but the last unit stays for its backward pass, which comes next.
+  kNever,       // After its backward pass alone.
+  kKeep,        // Not at all (ZeRO-1): each step gathers the new values once.
+};
+
+/// Who gathers and reduces: at which moments of a step.
+enum class ShardTime {
+  kPerUnit,    // Around each unit's passes, the next unit ahead of time.
+  kAtActions,  // All units of a stage at UNSHARD, RESHARD and REDUCE_GRAD of a pipeline's table.
+};
+
+struct FsdpOptions {
+  Reshard reshard = Reshard::kAllButLast;
+  ShardTime when = ShardTime::kPerUnit;
+  /// The dtype of gathered parameters, of compute and of gradients; that of the parameters, unless
+  /// set. The shards keep theirs.
+  std::optional<at::ScalarType> compute_dtype = std::nullopt;
+  /// The dtype in which gradients are summed; that of the gradients, unless set.
+  std::optional<at::ScalarType> reduce_dtype = std::nullopt;
+  double share = 1;  // This rank's share of the rows of a batch.
+};
+
+/// Over whom a stage is sharded, and over whom the shards are replicated (HSDP).
+struct FsdpGroups {
+  Group shard;
+  Group replicate;
+};
+
+}  // namespace tessera

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tessera/comm/work.h"
+#include "tessera/parallel/fsdp/fsdp_options.h"
+#include "tessera/tensor/parameter.h"
+
+namespace tessera::fsdp::detail {
+
+/// Parameters of a unit as one flat buffer, of which each rank of a group keeps one piece. One
+/// collective gathers all of them, one reduces all their gradients.
+///
+/// The module's own tensors stay the same objects. They have memory only while gathered.
+class FlatShard {
+ public:
+  /// Takes the memory of `full` and makes `local` the shards of the same parameters: tensors of
+  /// their place's elements, without memory yet. If `full` have values, `local` take theirs.
+  FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local, const FsdpGroups& groups,
+            const FsdpOptions& options);
+
+  /// Moves the values of the local parameters into one buffer, of which they become views.
+  void pack();
+
+  /// **Collective.** Starts to gather; nothing if that was done already.
+  void start_gather();
+  /// Waits until the module's tensors have their values.
+  void finish_gather();
+  bool is_gathered() const { return is_gathered_; }
+  /// Takes their memory back.
+  void free();
+  /// The next gather() gathers again, e.g. since the shards have new values; the memory stays.
+  void expire();
+
+  /// The tensors whose gradients are reduced.
+  std::vector<at::Tensor> trained() const;
+  /// **Collective.** Starts to sum up the gradients of the module's tensors, and drops them.
+  void start_reduce();
+  /// **Collective.** Waits for the sum over the shards and starts that over the replicas.
+  void advance_reduce();
+  /// Waits, and adds the sums to the gradients of the local parameters.
+  void finish_reduce();
+
+ private:
+  struct Member {
+    at::Tensor full;
+    std::vector<int64_t> shape;
+    int64_t begin = 0;        // In the flat buffer.
+    at::Tensor local;         // This rank's run of it, maybe empty,
+    int64_t local_begin = 0;  // and where it begins in this rank's piece.
+
+    int64_t numel() const;
+  };
+  at::Tensor source() const;
+  at::Tensor flat_gradients() const;
+
+  std::vector<Member> members_ = {};
+  Group gatherers_;
+  Group reducers_;  // The same ranks on another lane: gathers and reductions are in flight at once.
+  Group replicas_;
+  FsdpOptions options_;
+  at::ScalarType dtype_;  // Of the gathered parameters.
+  int64_t piece_ = 0;     // Elements per rank, the last ones padding.
+  at::Tensor flat_;       // Has memory while gathered.
+  at::Tensor shard_ = {};
+  std::optional<Work> gather_ = std::nullopt;
+  std::optional<Work> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
+  bool is_advanced_ = false;
+  bool is_gathered_ = false;
+};
+
+}  // namespace tessera::fsdp::detail
