@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/base/json_field.h"
+#include "tessera/base/read_file.h"
 #include "tessera/format/llama_size.h"
 
 namespace tessera {
@@ -134,6 +136,12 @@ LlamaConfig parse_llama_config(std::string_view text, std::string_view origin) {
     throw DataError(concat(origin, ": ", error.what()));
   }
   return config;
+}
+
+LlamaConfig read_llama_config(const std::string& folder) {
+  constexpr size_t kMost = size_t{1} << 20;  // Far more than any config.json has.
+  const std::string path = std::filesystem::path(folder) / "config.json";
+  return parse_llama_config(read_file(path, kMost), path);
 }
 
 std::string to_json(const LlamaConfig& config, std::string_view dtype) {

@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -36,6 +37,13 @@ TEST(LlamaConfig, Llama31) {
   EXPECT_EQ(config.head_dim, 128);
   EXPECT_EQ(config.rope_theta, 500000);
   EXPECT_EQ(config.rope_scaling, Llama3RopeScaling{});
+}
+
+TEST(LlamaConfig, LiesInAFolder) {
+  const testkit::TemporaryFolder folder;
+  EXPECT_THROW(read_llama_config(folder.path()), DataError);
+  folder.file("config.json", R"({"hidden_size": 64})");
+  EXPECT_EQ(read_llama_config(folder.path()).hidden_size, 64);
 }
 
 TEST(LlamaConfig, NewerFilesHaveRopeParameters) {

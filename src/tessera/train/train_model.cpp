@@ -5,7 +5,6 @@
 #include "tessera/base/check.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/model/llama.h"
-#include "tessera/model/llama_folder.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/compose.h"
 #include "tessera/train/gather.h"
