@@ -17,7 +17,7 @@ using namespace tessera;
 namespace mpu = tessera::megatron;
 
 void run() {
-  const World& world = World::make_current(World::connect({.backend = Backend::kGloo}));
+  World& world = World::make_current(World::connect({.backend = Backend::kGloo}));
   mpu::initialize_model_parallel({.tensor_model_parallel_size = 2});
 
   // Each tensor-parallel rank has a part of a product; their sum is the whole.

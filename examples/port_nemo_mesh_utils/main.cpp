@@ -17,7 +17,7 @@ using namespace tessera;
 using namespace tessera::nemo;
 
 void run() {
-  const World& world = World::make_current(World::connect({.backend = Backend::kGloo}));
+  World& world = World::make_current(World::connect({.backend = Backend::kGloo}));
   const FSDP2Config config{.sequence_parallel = true, .backend = "gloo"};
   const auto [device_mesh, moe_mesh] = create_device_mesh(
       config, ParallelismSizes().with_tp_size(2).with_pp_size(1).with_dp_replicate_size(2),

@@ -7,7 +7,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/dialect/olmo/tensors.h"
-#include "tessera/tensor/internal/storage.h"
+#include "tessera/tensor/storage.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/live_memory.h"
 #include "tests/testkit/random_cases.h"
@@ -15,8 +15,6 @@
 #include "tests/testkit/throws.h"
 
 namespace tessera {
-
-using namespace tensor::detail;
 
 namespace {
 

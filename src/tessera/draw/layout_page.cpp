@@ -106,7 +106,7 @@ Json kind_json(const PageKind& kind, const LayoutPage& page, const std::vector<T
   for (const GroupSpec* spec : kind.specs) names.push_back(spec->name);
   for (const Role role : kind.roles) {
     explanations.emplace_back(explanation(role));
-    if (often.empty()) often = rhythm(role);
+    if (often.empty()) often = how_often(role);
   }
   return {{"label", kind.label},
           {"names", names},

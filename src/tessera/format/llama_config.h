@@ -49,7 +49,7 @@ void check(const LlamaConfig& config);
 /// affect the shape, as Hugging Face does.
 LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 
-/// Reads the config.json of a Hugging Face folder. DataError if there is none.
+/// The config.json of a Hugging Face folder; DataError if there is none.
 LlamaConfig read_llama_config(const std::string& folder);
 
 /// config.json as transformers reads it; `dtype` is the type of the weights in its names, e.g.

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kFarewell{2};  // For the others to receive how the job ended.
+constexpr std::chrono::seconds kFinishTimeout{2};  // For the others to receive how the job ended.
 
 JoinMessage join_of(const LaunchOptions& options, int64_t node) {
   return {.id = options.id,
@@ -65,7 +65,7 @@ void MemberLink::step(Clock::time_point now) {
   }
   if (!connection_) return;
   for (const Message& message : connection_->take()) {
-    hear(message, now);
+    receive(message, now);
     if (over_ || !connection_) return;
   }
   connection_->step(now);
@@ -88,7 +88,7 @@ void MemberLink::finish() {
   connection_.reset();
 }
 
-void MemberLink::hear(const Message& message, Clock::time_point now) {
+void MemberLink::receive(const Message& message, Clock::time_point now) {
   if (std::holds_alternative<WelcomeMessage>(message)) {
     welcome_ = true;
   } else if (const auto* refusal = std::get_if<RefuseMessage>(&message)) {
@@ -161,9 +161,9 @@ void CoordinatorLink::step(Clock::time_point now) {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const Coordinator::Peer peer = at->first;
     Connection& connection = *at->second;
-    hear(peer, connection, now);
+    receive(peer, connection, now);
     connection.step(now);
-    const bool gone = is_to_go(peer, connection, now);
+    const bool gone = should_close(peer, connection, now);
     if (gone) coordinator_.lost(peer, connection.ended().value_or("it broke the protocol"), now);
     at = gone ? connections_.erase(at) : std::next(at);
   }
@@ -171,7 +171,8 @@ void CoordinatorLink::step(Clock::time_point now) {
   if (coordinator_.is_healthy()) reservation_.reset();
 }
 
-void CoordinatorLink::hear(Coordinator::Peer peer, Connection& connection, Clock::time_point now) {
+void CoordinatorLink::receive(Coordinator::Peer peer, Connection& connection,
+                              Clock::time_point now) {
   try {
     for (const Message& message : connection.take()) coordinator_.receive(peer, message, now);
   } catch (const CommError& error) {
@@ -180,15 +181,15 @@ void CoordinatorLink::hear(Coordinator::Peer peer, Connection& connection, Clock
 }
 
 // Closes a connection that has not joined once it is answered, or after a while.
-bool CoordinatorLink::is_to_go(Coordinator::Peer peer, const Connection& connection,
-                               Clock::time_point now) const {
+bool CoordinatorLink::should_close(Coordinator::Peer peer, const Connection& connection,
+                                   Clock::time_point now) const {
   constexpr std::chrono::seconds kLongestStranger{5};
   if (connection.ended()) return true;
   return !coordinator_.is_member(peer) && now - connection.since() > kLongestStranger;
 }
 
 Clock::time_point CoordinatorLink::deadline() const {
-  if (has_mail()) return Clock::now();
+  if (has_messages()) return Clock::now();
   Clock::time_point first = coordinator_.deadline().value_or(Clock::time_point::max());
   for (const auto& [peer, connection] : connections_)
     first = std::min(first, connection->deadline());
@@ -196,7 +197,7 @@ Clock::time_point CoordinatorLink::deadline() const {
 }
 
 void CoordinatorLink::finish() {
-  const auto deadline = Clock::now() + kFarewell;
+  const auto deadline = Clock::now() + kFinishTimeout;
   const auto is_waited_for = [&](const auto& entry) {
     return coordinator_.is_member(entry.first) && !entry.second->ended();
   };

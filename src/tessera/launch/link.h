@@ -34,7 +34,7 @@ class NodeLink {
 
  protected:
   void deliver(const Message& message) { inbox_.push_back(message); }
-  bool has_mail() const { return !inbox_.empty(); }
+  bool has_messages() const { return !inbox_.empty(); }
 
  private:
   std::vector<Message> inbox_;
@@ -53,8 +53,9 @@ class CoordinatorLink : public NodeLink {
 
  private:
   void accept();
-  void hear(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
-  bool is_to_go(Coordinator::Peer peer, const Connection& connection, Clock::time_point now) const;
+  void receive(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
+  bool should_close(Coordinator::Peer peer, const Connection& connection,
+                    Clock::time_point now) const;
   MasterAddress new_master();
 
   const LaunchOptions& options_;
@@ -78,7 +79,7 @@ class MemberLink : public NodeLink {
   void finish() override;
 
  private:
-  void hear(const Message& message, Clock::time_point now);
+  void receive(const Message& message, Clock::time_point now);
   void try_again(const std::string& why, Clock::time_point now);
   void give_up(Failure failure);
 

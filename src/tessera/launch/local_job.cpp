@@ -27,7 +27,7 @@ bool any(const RankList& ranks, bool (RankProcess::*what)() const) {
 }
 
 bool is_well(const std::unique_ptr<RankProcess>& rank) {
-  return rank->has_told_health() || (rank->has_ended() && !rank->has_failed());
+  return rank->has_reported_health() || (rank->has_ended() && !rank->has_failed());
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void LocalJob::step(Clock::time_point now) {
 void LocalJob::look_at_health(Clock::time_point now) {
   if (healthy_ || stopping_) return;
   // If one rank reports its health, the program can, and all ranks will.
-  const bool silent = !any(ranks_, &RankProcess::has_told_health);
+  const bool silent = !any(ranks_, &RankProcess::has_reported_health);
   healthy_ = std::ranges::all_of(ranks_, is_well) ||
              (silent && now >= started_ + kHealthyAfter && !any(ranks_, &RankProcess::has_failed));
   if (!healthy_ && silent) wake_at(std::max(now, started_ + kHealthyAfter));

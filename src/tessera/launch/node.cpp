@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::chrono::seconds kFarewell{3};  // For the coordinator to answer an interrupted node.
+constexpr std::chrono::seconds kAnswerTimeout{3};  // For the answer to an interrupted node.
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void Node::handle(const Message& message, Clock::time_point now) {
 
 void Node::start(const StartMessage& start) {
   start_ = start;
-  told_health_ = told_failure_ = told_done_ = told_stopped_ = false;
+  reported_health_ = reported_failure_ = reported_done_ = reported_stopped_ = false;
   stop_.reset();
   job_.reset();
   fs::create_directories(attempt_folder());
@@ -61,27 +61,27 @@ std::string Node::attempt_folder() const {
 
 void Node::step(Clock::time_point now) {
   if (job_) job_->step(now);
-  tell();
+  report();
   if (!is_idle() || (!end_ && now < leave_at_)) return;
   const std::optional<Failure> failure = end_ ? end_->failure : interrupted_;
-  if (failure && failure != shown_) show(*failure, {.healthy = told_health_});
+  if (failure && failure != shown_) show(*failure, {.healthy = reported_health_});
   exit_code_ = failure ? static_cast<int>(failure->code()) : 0;
 }
 
-void Node::tell() {
+void Node::report() {
   if (!job_) return;
   const auto once = [&](bool& told, const Message& message) {
     if (!std::exchange(told, true)) send_(message);
   };
-  if (job_->is_healthy()) once(told_health_, HealthyMessage{start_.round});
+  if (job_->is_healthy()) once(reported_health_, HealthyMessage{start_.round});
   const std::optional<Failure> failure = job_->failure();
-  if (failure) once(told_failure_, FailedMessage{start_.round, *failure});
+  if (failure) once(reported_failure_, FailedMessage{start_.round, *failure});
   if (!job_->is_over()) return;
   if (stop_) {
-    if (!told_stopped_) show(stop_->failure, stop_->verdict);
-    once(told_stopped_, StoppedMessage{start_.round});
+    if (!reported_stopped_) show(stop_->failure, stop_->verdict);
+    once(reported_stopped_, StoppedMessage{start_.round});
   } else if (!failure && !end_ && !interrupted_) {
-    once(told_done_, DoneMessage{start_.round});
+    once(reported_done_, DoneMessage{start_.round});
   }
 }
 
@@ -102,7 +102,7 @@ void Node::interrupt(int signal, Clock::time_point now) {
                          .signal = signal};
   if (!is_idle()) screen_.say(concat(name, ": stopping the ranks; send it again to kill them"));
   if (job_) job_->stop(signal, now, interrupt_grace());
-  leave_at_ = now + kFarewell + (is_idle() ? std::chrono::milliseconds{0} : interrupt_grace());
+  leave_at_ = now + kAnswerTimeout + (is_idle() ? std::chrono::milliseconds{0} : interrupt_grace());
   send_(FailedMessage{start_.round, *interrupted_});
 }
 

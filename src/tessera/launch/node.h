@@ -33,7 +33,7 @@ class Node {
 
  private:
   void start(const StartMessage& start);
-  void tell();
+  void report();
   void show(const Failure& failure, const Verdict& verdict);
   std::chrono::milliseconds interrupt_grace() const {
     return options_.interrupt_grace.value_or(options_.grace);
@@ -51,10 +51,10 @@ class Node {
   StartMessage start_;
   std::unique_ptr<LocalJob> job_;
   // What was sent and received in this round.
-  bool told_health_ = false;
-  bool told_failure_ = false;
-  bool told_done_ = false;
-  bool told_stopped_ = false;
+  bool reported_health_ = false;
+  bool reported_failure_ = false;
+  bool reported_done_ = false;
+  bool reported_stopped_ = false;
   std::optional<StopMessage> stop_;
   std::optional<EndMessage> end_;
   std::optional<Failure> interrupted_;

@@ -75,7 +75,7 @@ class RankProcess {
 
   bool has_ended() const { return process_.status().has_value(); }
   bool has_failed() const { return process_.status().value_or(0) != 0 && stopped_ == 0; }
-  bool has_told_health() const { return healthy_; }
+  bool has_reported_health() const { return healthy_; }
   bool is_group_gone() const { return process_.is_group_gone(); }
   bool has_open_streams() const;
   bool is_paused() const;

@@ -54,7 +54,7 @@ const char* explanation(Role role) {
   return "";
 }
 
-const char* rhythm(Role role) {
+const char* how_often(Role role) {
   switch (role) {
     case Role::kTensor:
     case Role::kContext:

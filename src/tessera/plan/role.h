@@ -27,7 +27,7 @@ const char* to_string(Role role);
 /// The role as a sentence: "They shard every layer: …".
 const char* explanation(Role role);
 /// How often the members communicate: "in every layer", "once per step"; "" if hardly ever.
-const char* rhythm(Role role);
+const char* how_often(Role role);
 
 /// The roles that define a layout. The other roles follow from them, or depend on how parameters
 /// are stored.

@@ -1,5 +1,6 @@
 #include "tessera/tensor/storage.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
@@ -50,6 +51,13 @@ void refill_storage(const at::Tensor& tensor, const at::Tensor& contents) {
                  contents.sizes() == tensor.sizes(),
              "storage is refilled from other contents");
   move_memory(*contents.storage().unsafeGetStorageImpl(), *tensor.storage().unsafeGetStorageImpl());
+}
+
+at::Tensor freed_tensor(at::IntArrayRef shape, const at::TensorOptions& options) {
+  const at::Tensor tensor = at::empty({0}, options);
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  free_storage(tensor);
+  return tensor;
 }
 
 at::Tensor view_into(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape) {

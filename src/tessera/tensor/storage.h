@@ -18,6 +18,9 @@ bool freed_storage_throws();
 /// is valid again.
 void refill_storage(const at::Tensor& tensor, const at::Tensor& contents);
 
+/// A tensor whose storage is freed from the start.
+at::Tensor freed_tensor(at::IntArrayRef shape, const at::TensorOptions& options);
+
 /// A tensor of this shape whose elements begin at `offset` in the storage of `flat`, which may have
 /// no memory at the time.
 at::Tensor view_into(const at::Tensor& flat, int64_t offset, at::IntArrayRef shape);

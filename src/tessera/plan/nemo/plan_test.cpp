@@ -77,7 +77,8 @@ TEST(NemoPlan, SizesBelowOneAreInferredWhereThePageSaysSo) {
   EXPECT_EQ(nemo_plan(8, FSDP2Config{}, {.dp_size = 0, .dp_replicate_size = -1, .tp_size = 2}),
             inferred);
   EXPECT_EQ(nemo_plan(8, FSDP2Config{}, {.dp_size = 4, .tp_size = 2}), inferred);
-  EXPECT_NE(refusal(8, FSDP2Config{}, {.tp_size = 0}).find("size 0 of tp_size"), std::string::npos);
+  EXPECT_NE(refusal(8, FSDP2Config{}, {.tp_size = 0}).find("size of tp_size is 0"),
+            std::string::npos);
 }
 
 TEST(NemoPlan, RanksMayBeListed) {

@@ -86,7 +86,7 @@ TEST(OlmoPlan, RefusalsComeInThePagesOrder) {
   refused(R"({"dp": {"name": "fsdp"}, "tp": {"degree": 0}, "ep": {"degree": 3}})", 8,
           "TensorParallelConfig.degree is 0, but must be at least 1");
   refused(R"({"dp": {"name": "fsdp"}, "tp": {"degree": 2}, "ep": {"degree": 3}})", 8,
-          "ExpertParallelConfig.degree is 3, which does not divide the 4 ranks");
+          "ExpertParallelConfig.degree is 3, which does not divide the 4 remaining ranks");
   refused(R"({"dp": {"name": "fsdp"}, "tp": {"degree": 2}, "ep": {"degree": 4}})", 8,
           "expert parallelism (degree 4) and tensor parallelism (degree 2) exclude each other");
   refused(R"({"dp": {"name": "ddp"}, "ep": {"degree": 4}})", 8,

@@ -50,7 +50,7 @@ FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local
   const int64_t ranks = groups.shard.size();
   piece_ = chunk(total_of(full), ranks, 0).size();
   const int64_t own_begin = piece_ * groups.shard.rank().value;
-  flat_ = unallocated({piece_ * ranks}, full.front().options().dtype(dtype_).requires_grad(false));
+  flat_ = freed_tensor({piece_ * ranks}, full.front().options().dtype(dtype_));
   int64_t begin = 0;
   for (size_t i = 0; i < full.size(); ++i) {
     Parameter& parameter = *local[i];
