@@ -230,7 +230,7 @@ TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
                       R"({"type":"join","version":4,"id":"none","nnodes":2,"nproc":1,"node":-1,)"
                       R"("host":"h"})"
                       "\n")),
-                  R"({"type":"refuse","reason":"it speaks version 4)"));
+                  R"({"type":"refuse","reason":"it has version 4)"));
   const int silent = connect_and_send("");
   const Launcher second = start({"--node-rank", "1"}, script);
   first->await("ready");

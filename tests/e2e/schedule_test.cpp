@@ -234,7 +234,7 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
       {"--csv-in nothing.csv", 1, "cannot open nothing.csv"},
       {"--csv-in /tmp", 2, "/tmp is a folder"},
-      {"--csv-in empty.csv", 1, "empty.csv: it is empty"},
+      {"--csv-in empty.csv", 1, "empty.csv is empty; a table has one line per rank"},
       {"--csv-in junk.csv", 1, "junk.csv: row 1, column 1"},
       {"--csv-in missing.csv", 1, "missing.csv: row 0: 0B1 is missing"},
       {"--csv-in deadlock.csv", 1, "deadlock.csv: row 0, column 0: 0B0: its forward must come"},
