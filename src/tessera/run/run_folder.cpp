@@ -37,6 +37,7 @@ bool has_content(const fs::path& folder) {
   TSR_CHECK(fs::is_directory(status), "run directory ", folder.string(),
             " is a file; give a folder");
   const fs::directory_iterator entries(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return false;  // Its run has just ended.
   if (error) refuse("look into", folder, error);
   return std::ranges::any_of(entries, [](const fs::directory_entry& entry) {
     return !is_left_over(entry.path().filename().native());

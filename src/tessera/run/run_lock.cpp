@@ -31,13 +31,15 @@ RunLock::RunLock(const std::string& folder, NotYetTaken)
     : folder_(folder), path_(fs::path(folder) / kFile) {}
 
 RunLock::RunLock(const std::string& folder) : RunLock(folder, NotYetTaken{}) {
-  constexpr int kMostTries = 100;  // Each fails only if another start has just left the folder.
+  constexpr int kMostTries = 100;  // One fails if another start has just left the folder.
+  std::error_code error;
   for (int i = 0; i < kMostTries && !file_.is_open(); ++i) {
-    make_folder();
-    take();
+    error = make_folder();
+    if (!error) take();
   }
-  if (!file_.is_open())
-    throw DataError(concat("cannot lock ", path_, ": other runs keep creating and removing it"));
+  if (error) throw DataError(concat("cannot create ", folder, ": ", error.message()));
+  TSR_CHECK(file_.is_open(), "run directory ", folder,
+            " is in use: other runs keep starting and ending in it; choose another run directory");
   sign();
 }
 
@@ -48,13 +50,14 @@ RunLock::~RunLock() {
   for (const fs::path& folder : made_) rmdir(folder.c_str());
 }
 
-void RunLock::make_folder() {
+// Fails, among other reasons, if another process removes a folder above it at the same time.
+std::error_code RunLock::make_folder() {
   for (fs::path at = folder_; !at.empty() && !fs::exists(at); at = at.parent_path()) {
     made_.push_back(at);
   }
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) throw DataError(concat("cannot create ", folder_.string(), ": ", error.message()));
+  return error;
 }
 
 // Does nothing if another process removes the folder or the file at the same time.

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tessera/base/descriptor.h"
@@ -26,7 +27,7 @@ class RunLock {
   struct NotYetTaken {};
   RunLock(const std::string& folder, NotYetTaken);
   void take();
-  void make_folder();
+  std::error_code make_folder();
   void sign() const;
 
   const std::filesystem::path folder_;
