@@ -275,6 +275,41 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
   });
 }
 
+// A module that has its values from the start, and ranks that were given different modules.
+TEST(Engine, ShardsOfAModuleWithValues) {
+  run_ranks(2, [](World& world) {
+    const auto loss = [](const at::Tensor& y, const at::Tensor& target) {
+      return (y - target).square().mean();
+    };
+    const auto model = [&](const at::Tensor& weight) {
+      const auto forward = [weight](const at::Tensor& x, const Pass&) { return x.matmul(weight); };
+      return model_of({{.name = "linear", .parameters = {{"weight", weight}}, .forward = forward}},
+                      loss);
+    };
+    const auto sharded = [&](const at::Tensor& weight) {
+      const Plan plan = train_plan(2, {.dp_shard = 2});
+      return compose(model(weight), realize(plan, world),
+                     {.batch = 4, .device = testkit::device()});
+    };
+    const at::TensorOptions here = testkit::here(at::kDouble);
+    const at::Tensor weight = at::arange(6, here).view({3, 2}).requires_grad_();
+    const at::Tensor whole = weight.detach().clone().requires_grad_();
+    const at::Tensor x = at::arange(12, here).view({4, 3}), y = at::ones({4, 2}, here);
+    Engine engine = sharded(weight);
+    const Span rows = engine.rows();
+    engine.train_step(x.slice(0, rows.begin, rows.end), y.slice(0, rows.begin, rows.end));
+    loss(x.matmul(whole), y).backward();
+    RANK_EXPECT(engine.parameters().size() == 1);
+    const Parameter& own = engine.parameters()[0];
+    RANK_EXPECT(own.tensor.numel() == 3);
+    RANK_EXPECT(at::allclose(own.tensor.grad(), elements_of(whole.grad(), own.place.part)));
+    const std::string said = testkit::message_of<ConfigError>(
+        [&] { sharded(at::ones({3, world.rank().value + 2}, here).requires_grad_()); });
+    RANK_EXPECT(said.find("the sharded models differ on the ranks") != std::string::npos) << said;
+    RANK_EXPECT(said.find("of shape (3,3)") != std::string::npos) << said;
+  });
+}
+
 TEST(Engine, StagesAreWrittenAsOneModel) {
   run_ranks(4, [](World& world) {
     int64_t round = 0;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/groups.h"
 #include "tessera/parallel/fsdp/internal/flat_shard.h"
 
 namespace tessera {
@@ -64,13 +65,15 @@ struct FsdpStage::State {
   std::vector<ShardedUnit> units = {};
   std::vector<std::vector<size_t>> needed = {};  // By unit: whose parameters it reads.
   FsdpOptions options;
+  FsdpGroups groups;
+  std::vector<std::string> description = {};  // One line per parameter.
   bool reduces = false;                // The backward pass under way is the last of the step.
   std::vector<size_t> in_flight = {};  // Reductions in the order in which they were started.
 
   bool is_per_unit() const { return options.when == ShardTime::kPerUnit; }
   bool keeps() const { return options.reshard == Reshard::kKeep; }
 
-  void shard(size_t index, Unit& unit, const FsdpGroups& groups);
+  void shard(size_t index, Unit& unit);
   void watch(size_t index);
 
   void before_forward(size_t index);
@@ -92,7 +95,12 @@ struct FsdpStage::State {
 
 // One buffer per dtype, and one for what is not trained: it has no gradients to reduce. Tied
 // parameters have buffers of their own, so that both copies are cut alike.
-void FsdpStage::State::shard(size_t index, Unit& unit, const FsdpGroups& groups) {
+void FsdpStage::State::shard(size_t index, Unit& unit) {
+  for (const Parameter& parameter : unit.parameters) {
+    description.push_back(concat("parameter '", parameter.name, "' of shape (",
+                                 join(parameter.place.part.shape(), ","), ") and dtype ",
+                                 parameter.tensor.scalar_type()));
+  }
   std::map<std::string, std::vector<Parameter*>> by_buffer;
   for (Parameter& parameter : unit.parameters) {
     by_buffer[parameter.place.buffer].push_back(&parameter);
@@ -160,8 +168,7 @@ void FsdpStage::State::start_reduce(size_t index) {
 
 FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpOptions& options,
                      const SharedUnits& shared)
-    : state_(std::make_shared<State>()) {
-  state_->options = options;
+    : state_(std::make_shared<State>(State{.options = options, .groups = groups})) {
   state_->units.resize(units.size());
   for (size_t i = 0; i < units.size(); ++i) {
     state_->needed.push_back({i});
@@ -169,7 +176,7 @@ FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const F
       if (second == i) state_->needed[i].push_back(first);
       if (first == i) state_->units[i].is_shared = true;
     }
-    state_->shard(i, units[i], groups);
+    state_->shard(i, units[i]);
     state_->watch(i);
     units[i].forward = [state = state_, i, inner = units[i].forward](const at::Tensor& x,
                                                                      const Pass& pass) {
@@ -191,6 +198,9 @@ FsdpStage::~FsdpStage() {
 }
 
 void FsdpStage::start() {
+  for (const Group& group : {state_->groups.shard, state_->groups.replicate}) {
+    check_same(group, "the sharded models differ on the ranks", state_->description);
+  }
   for (ShardedUnit& unit : state_->units) {
     for (FlatShard& shard : unit.shards) shard.pack();
   }

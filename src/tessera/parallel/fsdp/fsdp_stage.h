@@ -26,6 +26,7 @@ class FsdpStage final : public DataParallel {
             const SharedUnits& shared = {});
   ~FsdpStage() override;
 
+  /// ConfigError, the same on all ranks, if their models differ.
   void start() override;
   void begin_step() override;
   void unshard() override;
