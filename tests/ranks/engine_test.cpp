@@ -275,36 +275,56 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
   });
 }
 
-// A module that has its values from the start, and ranks that were given different modules.
-TEST(Engine, ShardsOfAModuleWithValues) {
-  run_ranks(2, [](World& world) {
+// y = (x·weight)·scale with a scale that is not trained.
+struct ScaledLinear {
+  at::Tensor weight, scale;
+
+  explicit ScaledLinear(int64_t outputs) {
+    const at::TensorOptions here = testkit::here(at::kDouble);
+    weight = at::arange(3 * outputs, here).view({3, outputs}).requires_grad_();
+    scale = at::arange(1, outputs + 1, here);
+  }
+  Model model() const {
+    const auto forward = [*this](const at::Tensor& x, const Pass&) {
+      return x.to(weight.scalar_type()).matmul(weight) * scale;
+    };
     const auto loss = [](const at::Tensor& y, const at::Tensor& target) {
       return (y - target).square().mean();
     };
-    const auto model = [&](const at::Tensor& weight) {
-      const auto forward = [weight](const at::Tensor& x, const Pass&) { return x.matmul(weight); };
-      return model_of({{.name = "linear", .parameters = {{"weight", weight}}, .forward = forward}},
-                      loss);
-    };
-    const auto sharded = [&](const at::Tensor& weight) {
-      const Plan plan = train_plan(2, {.dp_shard = 2});
-      return compose(model(weight), realize(plan, world),
-                     {.batch = 4, .device = testkit::device()});
+    return model_of({{.name = "linear",
+                      .parameters = {{"weight", weight}, {"scale", scale}},
+                      .forward = forward}},
+                    loss);
+  }
+};
+
+// A module that has its values from the start, of which a part is frozen, in two precisions; and
+// ranks that were given different modules.
+TEST(Engine, ShardsOfAModuleWithValues) {
+  run_ranks(2, [](World& world) {
+    const auto sharded = [&](const ScaledLinear& net, const FsdpOptions& fsdp) {
+      return compose(net.model(), realize(train_plan(2, {.dp_shard = 2}), world),
+                     {.batch = 4, .device = testkit::device(), .fsdp = fsdp});
     };
     const at::TensorOptions here = testkit::here(at::kDouble);
-    const at::Tensor weight = at::arange(6, here).view({3, 2}).requires_grad_();
-    const at::Tensor whole = weight.detach().clone().requires_grad_();
     const at::Tensor x = at::arange(12, here).view({4, 3}), y = at::ones({4, 2}, here);
-    Engine engine = sharded(weight);
-    const Span rows = engine.rows();
-    engine.train_step(x.slice(0, rows.begin, rows.end), y.slice(0, rows.begin, rows.end));
-    loss(x.matmul(whole), y).backward();
-    RANK_EXPECT(engine.parameters().size() == 1);
-    const Parameter& own = engine.parameters()[0];
-    RANK_EXPECT(own.tensor.numel() == 3);
-    RANK_EXPECT(at::allclose(own.tensor.grad(), elements_of(whole.grad(), own.place.part)));
+    const ScaledLinear whole(2);
+    const Model model = whole.model();
+    model.loss(model.build({0, 1})[0].forward(x, {}), y).backward();
+    const FsdpOptions mixed{.compute_dtype = at::kFloat, .reduce_dtype = at::kDouble};
+    for (const FsdpOptions& options : {FsdpOptions{}, mixed}) {
+      Engine engine = sharded(ScaledLinear(2), options);
+      const Span rows = engine.rows();
+      engine.train_step(x.slice(0, rows.begin, rows.end), y.slice(0, rows.begin, rows.end));
+      RANK_EXPECT(engine.parameters().size() == 2);
+      const Parameter& own = engine.parameters()[0];
+      RANK_EXPECT(own.tensor.numel() == 3 && own.tensor.scalar_type() == at::kDouble);
+      RANK_EXPECT(at::allclose(own.tensor.grad(), elements_of(whole.weight.grad(), own.place.part),
+                               /*rtol=*/1e-5));  // In float32.
+      RANK_EXPECT(!engine.parameters()[1].tensor.grad().defined());
+    }
     const std::string said = testkit::message_of<ConfigError>(
-        [&] { sharded(at::ones({3, world.rank().value + 2}, here).requires_grad_()); });
+        [&] { sharded(ScaledLinear(world.rank().value + 2), {}); });
     RANK_EXPECT(said.find("the sharded models differ on the ranks") != std::string::npos) << said;
     RANK_EXPECT(said.find("of shape (3,3)") != std::string::npos) << said;
   });
