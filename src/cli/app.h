@@ -1,6 +1,6 @@
 #pragma once
 
-/// For headers that only name it; CLI11's own takes long to compile.
+/// A forward declaration for headers; CLI11's own header takes long to compile.
 namespace CLI {
 class App;
 }  // namespace CLI

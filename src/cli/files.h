@@ -6,7 +6,7 @@
 
 namespace tessera::cli {
 
-/// DataError where it cannot be written.
+/// DataError if the file cannot be written.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace tessera::cli

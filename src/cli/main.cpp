@@ -1,4 +1,4 @@
-// `tessera`: verbs that need no torch run here, the others in `tessera-torch` beside this program.
+// `tessera`: runs the verbs that do not need LibTorch; `tessera-torch` beside it runs the others.
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +20,7 @@ namespace {
 int explain_unknown(std::string_view word) {
   const bool flag = word.starts_with("-");
   std::vector<std::string> names = verb_names();
-  // The wrapper script has verbs of its own, which may have been meant.
+  // The user may have meant a verb of the wrapper script.
   const char* wrapper_verbs = std::getenv("TESSERA_WRAPPER_VERBS");
   for (const auto name : split(wrapper_verbs == nullptr ? "" : wrapper_verbs, ' ')) {
     if (!name.empty()) names.emplace_back(name);
@@ -31,7 +31,7 @@ int explain_unknown(std::string_view word) {
   return kBadUsage;
 }
 
-// Replaces this process by `tessera-torch`, with the same arguments.
+// Replaces this process with `tessera-torch`, with the same arguments.
 int exec_torch(char** argv) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe");
   const auto program = self.parent_path() / "tessera-torch";
@@ -55,7 +55,7 @@ int run(int argc, char** argv) {
     std::cout << version_text();
     return kOk;
   }
-  // For the wrapper script: is LibTorch needed for this verb?
+  // The wrapper script asks whether this verb needs LibTorch.
   if (word == "--needs-torch" && argc == 3) {
     const Verb* verb = find_verb(argv[2]);
     return verb != nullptr && verb->run == nullptr ? kOk : kFailed;

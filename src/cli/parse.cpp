@@ -26,7 +26,7 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
-// The first argument that no flag takes.
+// Explains the first argument that no flag accepts.
 std::string explain_extra(const CLI::App& app) {
   const std::vector<std::string> extra = app.remaining();
   const std::string word = extra.empty() ? "" : extra.front().substr(0, extra.front().find('='));
@@ -43,7 +43,7 @@ std::string needs_value(const std::string& name, const CLI::Option& option) {
   return concat(name, " needs a value", type.empty() ? "" : concat(": ", name, " ", type));
 }
 
-// The first `--switch=value` or `--flag=`, for which the library would take the next word; or "".
+// Explains the first `--switch=value` or `--flag=`, for which CLI11 would take the next word.
 std::string explain_equals(const CLI::App& app, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
@@ -60,7 +60,7 @@ std::string explain_equals(const CLI::App& app, const std::vector<std::string>& 
   return "";
 }
 
-// The first flag that is given twice, by the name that it is given by, or "".
+// Explains the first flag given twice, by the name that the user wrote; or "".
 std::string explain_repeated(const CLI::App& app, const std::vector<std::string>& words) {
   std::set<const CLI::Option*> seen;
   for (const std::string& word : words) {
@@ -74,14 +74,14 @@ std::string explain_repeated(const CLI::App& app, const std::vector<std::string>
   return "";
 }
 
-// A flag at the end that takes a value, or "".
+// Explains a flag at the end that lacks its value; or "".
 std::string explain_missing(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty() || !words.back().starts_with("-")) return "";
   const CLI::Option* const option = app.get_option_no_throw(words.back());
   return option != nullptr && takes_value(*option) ? needs_value(words.back(), *option) : "";
 }
 
-// The library names only flags that its help shows.
+// CLI11 names only flags that its help shows.
 std::string explain_misuse(const CLI::App& app, const std::vector<std::string>& words,
                            const CLI::ParseError& error) {
   for (const auto explain : {explain_repeated, explain_missing}) {
@@ -91,7 +91,7 @@ std::string explain_misuse(const CLI::App& app, const std::vector<std::string>& 
   return error.what();
 }
 
-// The launcher of a rank shows what is in its error file, once for all ranks.
+// If a launcher started this rank, it shows the error file, once for all ranks.
 int explain(const std::exception& error, int code) {
   const std::string words = error_words(error);
   if (!report_error(words) || wants_backtrace()) {
@@ -128,7 +128,7 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
   app.allow_extras();
   app.get_formatter()->column_width(34);
   const std::vector<std::string> words = arguments;
-  std::ranges::reverse(arguments);  // CLI11 reads a vector from its end.
+  std::ranges::reverse(arguments);  // CLI11 reads the vector from its end.
   std::string problem = explain_equals(app, words);
   try {
     if (problem.empty()) {
@@ -148,7 +148,7 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
 }
 
 int guarded(const std::function<int()>& body) {
-  // A reader that is gone and a file that may not grow are errors with words, not the end.
+  // Turns a closed pipe and a file-size limit into errors with a message instead of a fatal signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   const PlainStreams plain;

@@ -12,14 +12,14 @@ namespace tessera::cli {
 
 /// Exit codes of all verbs.
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;    // The work failed.
-inline constexpr int kBadUsage = 2;  // A flag or a value that the caller chose is wrong.
+inline constexpr int kFailed = 1;    // The operation failed.
+inline constexpr int kBadUsage = 2;  // A flag or value given by the user is wrong.
 
-/// Reads the arguments into the app's flags. A result means that the verb is done with this exit
-/// code: help was printed, or the arguments were wrong and the message named the nearest flag.
+/// Parses the arguments into the app's flags. If it returns an exit code, the verb is done: it
+/// printed the help, or the arguments were wrong and the message named the nearest flag.
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments);
 
-/// A flag that takes a whole number; anything else raises ConfigError.
+/// A flag that takes an integer; anything else raises ConfigError.
 void add_integer(CLI::App& app, const std::string& flag, std::optional<int64_t>& value,
                  const std::string& help);
 
@@ -30,7 +30,7 @@ void add_choice(CLI::App& app, const std::string& flag, std::string& value,
 /// --color auto|always|never.
 void add_color(CLI::App& app, std::string& value);
 
-/// Runs `body` and turns what it throws into a message on stderr and an exit code.
+/// Runs `body` and turns exceptions into a message on stderr and an exit code.
 int guarded(const std::function<int()>& body);
 
 }  // namespace tessera::cli

@@ -29,7 +29,7 @@ Parsed parse_words(std::vector<std::string> words) {
   add_integer(app, "--world", parsed.world, "ranks");
   app.add_flag("--json", json);
   add_color(app, color);
-  app.get_option("--color")->group("");  // Not in the help.
+  app.get_option("--color")->group("");  // Hidden from the help.
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   parsed.code = parse(app, std::move(words));
@@ -120,7 +120,7 @@ TEST(Guarded, TellsTheLauncherOfARank) {
   setenv("TORCHELASTIC_ERROR_FILE", file.c_str(), 1);
   testing::internal::CaptureStderr();
   EXPECT_EQ(guarded([]() -> int { throw DataError("no such file"); }), kFailed);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // The launcher says it for all ranks.
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // The launcher reports it for all ranks.
   unsetenv("TORCHELASTIC_ERROR_FILE");
   std::ifstream stream(file);
   const std::string report((std::istreambuf_iterator<char>(stream)), {});

@@ -8,7 +8,7 @@
 namespace tessera::cli {
 namespace {
 
-// Characters on the screen: UTF-8 continuation bytes take no place.
+// Characters on the screen: UTF-8 continuation bytes have no width.
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));

@@ -11,7 +11,7 @@ enum class Align { kLeft, kRight };
 class Table {
  public:
   void add_column(std::string title, Align align = Align::kLeft);
-  /// One cell per column, shown as by visible().
+  /// One cell per column; visible() is applied to each.
   void add_row(std::vector<std::string> cells);
   std::string to_string() const;
 

@@ -38,7 +38,7 @@ int64_t terminal_width(int descriptor) {
   return 120;
 }
 
-/// Stands between a stream and its buffer. Texts arrive by whole characters.
+/// Sits between a stream and its buffer. Each text consists of whole characters.
 class PlainStreams::Filter final : public std::streambuf {
  public:
   explicit Filter(std::ostream& stream) : stream_(stream), to_(stream.rdbuf(this)) {}
@@ -66,7 +66,7 @@ class PlainStreams::Filter final : public std::streambuf {
 };
 
 PlainStreams::PlainStreams() {
-  data_out();  // Takes the buffer before a filter does.
+  data_out();  // Saves the original buffer before a filter replaces it.
   if (speaks_utf8(process_environment())) return;
   out_ = std::make_unique<Filter>(std::cout);
   err_ = std::make_unique<Filter>(std::cerr);

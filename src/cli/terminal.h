@@ -9,18 +9,17 @@
 
 namespace tessera::cli {
 
-/// Whether a descriptor leads to a terminal that moves its cursor and knows colours: TERM is not
-/// dumb.
+/// Whether a descriptor is a terminal that supports cursor movement and colours: TERM is not dumb.
 bool obeys_escapes(int descriptor);
 
-/// What stdout, or another descriptor, can show. `choice` is auto, always or never; auto asks the
-/// terminal and NO_COLOR.
+/// The colours of stdout, or of another descriptor. `choice` is auto, always or never; auto depends
+/// on the terminal and NO_COLOR.
 ColorMode color_mode(std::string_view choice, int descriptor = 1);
 
-/// Characters in a line of stdout, or of another descriptor; 120 where it is no terminal.
+/// Characters per line of stdout, or of another descriptor; 120 if it is not a terminal.
 int64_t terminal_width(int descriptor = 1);
 
-/// While it lives, what goes to std::cout and std::cerr is ASCII where the locale is not UTF-8.
+/// During its lifetime, std::cout and std::cerr are ASCII if the locale is not UTF-8.
 class PlainStreams {
  public:
   PlainStreams();
@@ -30,10 +29,10 @@ class PlainStreams {
 
  private:
   class Filter;
-  std::unique_ptr<Filter> out_, err_;  // None where the locale is UTF-8.
+  std::unique_ptr<Filter> out_, err_;  // Null if the locale is UTF-8.
 };
 
-/// stdout for programs: JSON, tables and pictures, whatever the locale is.
+/// stdout for machine-readable output: JSON, tables and pictures, independent of the locale.
 std::ostream& data_out();
 
 }  // namespace tessera::cli

@@ -1,4 +1,4 @@
-// `tessera-torch`: the verbs that need LibTorch. `tessera` starts it; nobody has to.
+// `tessera-torch`: runs the verbs that need LibTorch. `tessera` starts it; users need not.
 #include <c10/util/Logging.h>
 
 #include <iostream>
@@ -18,7 +18,7 @@ const std::map<std::string_view, tessera::cli::VerbFunction> kVerbs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Its warnings of lost connections come with stacks; our errors say what is lost.
+  // LibTorch's warnings about lost connections come with stack traces; our errors name the cause.
   if (!tessera::wants_backtrace()) FLAGS_caffe2_log_level = c10::GLOG_ERROR;
   return tessera::cli::guarded([&] {
     const auto verb = kVerbs.find(argc < 2 ? "" : argv[1]);

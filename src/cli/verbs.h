@@ -6,7 +6,7 @@
 
 namespace tessera::cli {
 
-/// A verb gets the arguments after it, and gives the exit code.
+/// A verb takes the arguments after its name and returns the exit code.
 using VerbFunction = int (*)(const std::vector<std::string>& arguments);
 
 struct Verb {
@@ -15,14 +15,14 @@ struct Verb {
   VerbFunction run = nullptr;  // Null for a verb that needs LibTorch: tessera-torch runs it.
 };
 
-/// Every verb of the command line, whichever program runs it.
+/// Every verb of the command line, in both programs.
 std::vector<std::string> verb_names();
 const Verb* find_verb(std::string_view name);
 
 /// What `tessera --help` prints.
 std::string help_text();
 
-/// Each in its verb's folder.
+/// Each is implemented in its verb's folder.
 int run_ranks(const std::vector<std::string>& arguments);
 int run_run(const std::vector<std::string>& arguments);
 int run_schedule(const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// `tessera env`: the LibTorch, back ends and devices of this build.
+// `tessera env`: prints the LibTorch version, back ends and devices of this build.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/version.h>

@@ -1,4 +1,4 @@
-// `tessera export`: the weights of a run as a Hugging Face folder.
+// `tessera export`: writes the weights of a run as a Hugging Face folder.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -43,7 +43,7 @@ int64_t parse_bytes(std::string_view text) {
   return unit.empty() ? *number : checked_multiply(*number, known->bytes, "--shard-size");
 }
 
-// Weights are finished before config.json is: where that is, they are whole.
+// config.json is written after the weights: if it exists, they are complete.
 std::string model_of(const std::string& run) {
   const fs::path model = fs::path(run) / RunFolder::kModel;
   if (fs::exists(model / "config.json")) return model;

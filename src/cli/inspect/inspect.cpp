@@ -1,4 +1,5 @@
-// `tessera inspect`: what a file or folder of weights holds, and whether it is whole.
+// `tessera inspect`: lists the tensors of a file or folder of weights and checks that it is
+// complete.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -23,7 +24,7 @@ struct Flags {
   bool json = false;
 };
 
-/// A tensor and the file it lies in.
+/// A tensor and the file that holds it.
 struct Row {
   TensorSpec spec;
   int64_t bytes = 0;

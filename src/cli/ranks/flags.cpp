@@ -12,7 +12,7 @@ namespace {
 
 void add_layout_flag(CLI::App& app, const std::string& names, const DialectFlag& flag,
                      FlagValues& values, const std::string& group) {
-  // Every time that it is given: the dialect refuses a second one.
+  // Stores every occurrence: the dialect refuses a second one.
   const auto store = [&values, name = flag.name](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) values.push_back({name, text});
   };
@@ -30,7 +30,7 @@ void add_own_flags(CLI::App& app, const Dialect& dialect, FlagValues& values) {
   }
 }
 
-// Not in the help: people who know another dialect try them.
+// Hidden from the help: users of another dialect try these flags.
 void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
   std::set<std::string> known{"--dp"};  // See refuse_dp.
   for (const DialectFlag& flag : own.flags) known.insert({flag.name, flag.shorthand});
@@ -45,7 +45,7 @@ void add_foreign_flags(CLI::App& app, const Dialect& own, FlagValues& values) {
   }
 }
 
-// Not in the help either: people try it.
+// Also hidden from the help: users try it.
 void refuse_dp(CLI::App& app, const Dialect& dialect) {
   const auto flag = std::ranges::find(dialect.flags, "dp", &DialectFlag::meaning);
   if (flag != dialect.flags.end() && flag->name == "--dp") return;

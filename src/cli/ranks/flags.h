@@ -13,7 +13,7 @@ namespace tessera::cli {
 
 inline constexpr const char* kDefaultDialect = "megatron";
 
-/// What `tessera ranks` was told.
+/// The flags of `tessera ranks`.
 struct RanksFlags {
   std::string dialect = kDefaultDialect;
   FlagValues layout;  // The dialect's own flags.
@@ -25,18 +25,18 @@ struct RanksFlags {
   bool json = false;
 
   bool is_example() const { return !world && layout.empty(); }
-  /// The training step, where one was described; ConfigError where that is half done.
+  /// The training step, if the flags describe one; ConfigError if they describe only part of it.
   std::optional<TrainingStep> step() const;
 };
 
-/// The dialect whose flags the arguments use: what stands after --dialect or --from.
+/// The dialect whose flags the arguments use: the value of --dialect or --from.
 std::string dialect_of(const std::vector<std::string>& arguments);
 
-/// Adds the flags; `flags.dialect` says whose are offered. Those of other dialects are understood,
-/// to be refused with the right one.
+/// Adds the flags of the dialect `flags.dialect`. It also recognizes the flags of other dialects,
+/// to refuse them and name the right one.
 void add_ranks_flags(CLI::App& app, RanksFlags& flags);
 
-/// ConfigError where flags of different purposes were given together.
+/// ConfigError if flags for different purposes are combined.
 void check_together(const RanksFlags& flags);
 
 }  // namespace tessera::cli

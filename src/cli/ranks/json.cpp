@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kLargestListing = 1024;  // Ranks up to which every group is listed.
+constexpr int64_t kLargestListing = 1024;  // Up to this many ranks, every group is listed.
 
 Json to_json(const RankGroup& group) {
   Json ranks = Json::array();
@@ -34,7 +34,7 @@ Json per_axis(const RanksView& view, auto value) {
   return json;
 }
 
-// "0,1,2"; a million ranks pass here, so no stream is used.
+// "0,1,2"; avoids a stream, because a group may have a million ranks.
 std::string joined(const RankGroup& group) {
   std::string text;
   text.reserve(group.size() * 8);
@@ -47,14 +47,14 @@ std::string joined(const RankGroup& group) {
   return text;
 }
 
-// An object's text without its closing brace, so that more members can follow.
+// The text of an object without its closing brace, so that more members can follow.
 std::string open_object(const Json& object) {
   std::string text = json_text(object);
   text.pop_back();
   return text;
 }
 
-// The groups of one rank may hold a million ranks: they are written without a document in between.
+// The groups of one rank may hold a million ranks: writes them without building a document.
 void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
   const auto coordinate = per_axis(
       view, [&](const Layout& layout, const auto& axis) { return layout.coordinate(rank, axis); });

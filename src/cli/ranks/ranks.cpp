@@ -1,4 +1,4 @@
-// `tessera ranks`: how ranks form groups, without starting any process.
+// `tessera ranks`: shows how ranks form groups, without starting any process.
 #include "cli/ranks/view.h"
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@ namespace tessera::cli {
 namespace {
 
 constexpr int64_t kLargestWorld = 1 << 24;  // Ranks; a list of all of them takes 128 MB.
-constexpr int64_t kLargestPicture = 1024;   // Ranks; a browser stays quick and cells readable.
+constexpr int64_t kLargestPicture = 1024;   // Ranks; keeps browsers fast and cells readable.
 
 DialectQuery query_of(const RanksFlags& flags) {
   TSR_CHECK(flags.is_example() || flags.world,
@@ -54,7 +54,7 @@ std::string svg_of(const RanksView& view) {
   return draw_svg(grid, headline(view), join(lines, "; "));
 }
 
-// Pictures are made before any is written, so that a refusal leaves no file.
+// Makes all pictures before it writes the first, so that an error leaves no file.
 void write_pictures(const RanksView& view, const RanksFlags& flags) {
   const std::optional<TrainingStep> step = flags.step();
   std::string svg;
@@ -89,7 +89,7 @@ void write_remarks(const RanksFlags& flags) {
             << "\n--svg FILE draws it, --html FILE explains it, --help lists all flags.\n";
 }
 
-// Whether the first layout has these groups, too. Groups of different experts are drawn anyway.
+// Whether the first layout has the same groups. Groups of different experts are always drawn.
 bool repeats_first(const RanksView& view, const ShownLayout& shown, const std::string& axis) {
   const ShownLayout& first = view.layout.layouts.front();
   if (&shown == &first || axis == "ep") return false;

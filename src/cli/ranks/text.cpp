@@ -8,14 +8,14 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int64_t kLargestGrid = 512;     // Ranks that a terminal can show.
-constexpr int64_t kLargestWalk = 65'536;  // Ranks up to which every group is looked at.
+constexpr int64_t kLargestGrid = 512;     // Ranks that fit on a terminal.
+constexpr int64_t kLargestWalk = 65'536;  // Up to this many ranks, every group is visited.
 constexpr int64_t kFirstGroups = 3;
-constexpr int64_t kCountColumn = 7;                       // Not in the table of one rank.
-constexpr int64_t kNumberColumns = 6 + kCountColumn + 7;  // Sizes, counts and nodes, roughly.
-constexpr int64_t kWidthForNames = 110;  // Narrower terminals show the short labels alone.
+constexpr int64_t kCountColumn = 7;                       // Absent from the table of one rank.
+constexpr int64_t kNumberColumns = 6 + kCountColumn + 7;  // Sizes, counts and nodes, approximately.
+constexpr int64_t kWidthForNames = 110;  // Narrower terminals show only the short labels.
 
-// As many of the first groups as fit into the room, at least one.
+// As many of the first groups as fit, at least one.
 std::string first_groups(const GroupFamily& groups, int64_t room) {
   std::string text;
   int64_t shown = 0;
@@ -28,13 +28,13 @@ std::string first_groups(const GroupFamily& groups, int64_t room) {
   return groups.count() > shown ? text + " …" : text;
 }
 
-/// How the table of kinds is laid out.
+/// The layout of the table of kinds.
 struct Columns {
-  bool names = false;  // Whether the dialect's names have a column.
+  bool names = false;  // Whether there is a column for the dialect's names.
   int64_t room = 0;    // For the members.
 };
 
-// The dialect's names are shown where there is room, and where they are not the labels.
+// Shows the dialect's names if there is room and if they differ from the labels.
 Columns columns_of(const RanksView& view, int64_t width) {
   size_t label = 4;
   size_t name = 0;
@@ -69,8 +69,8 @@ void write_kinds(const RanksView& view, int64_t width, std::ostream& out) {
   out << table.to_string();
 }
 
-// "rank 37: node 4, GPU 5; tp 5, cp 0, dp 0, pp 1; experts etp 5, ep 0, edp 0", on several lines
-// where it is too long for one.
+// "rank 37: node 4, GPU 5; tp 5, cp 0, dp 0, pp 1; experts etp 5, ep 0, edp 0", on several lines if
+// it is too long for one.
 std::string place_of(const RanksView& view, GlobalRank rank, int64_t width) {
   const int64_t per_node = view.machine.gpus_per_node;
   const std::vector<LabelledAxis> axes = labelled_axes(view);

@@ -13,7 +13,7 @@
 
 namespace tessera::cli {
 
-/// A layout that was asked about.
+/// The layout to show.
 struct RanksView {
   DialectPlan layout;
   Machine machine = {};
@@ -23,7 +23,7 @@ struct RanksView {
   const Plan& plan() const { return layout.plan; }
 };
 
-/// A label of an axis and the layout that has it; labels that stand in several layouts come once.
+/// A label of an axis and its layout; labels that occur in several layouts come once.
 struct LabelledAxis {
   std::string label;
   const ShownLayout* shown = nullptr;
@@ -31,7 +31,7 @@ struct LabelledAxis {
 };
 std::vector<LabelledAxis> labelled_axes(const RanksView& view);
 
-/// The kinds along single axes of more than one rank: the panels of the pictures.
+/// The kinds along single axes with more than one rank: the panels of the pictures.
 std::vector<GroupSpec> kinds_to_draw(const RanksView& view);
 
 /// "64 ranks on 8 nodes of 8 GPUs".
@@ -40,10 +40,10 @@ std::string headline(const RanksView& view);
 void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, std::ostream& out);
 void write_ranks_json(const RanksView& view, std::ostream& out);
 
-/// What was translated, and into what.
+/// A translation: its input and its result.
 struct TranslationView {
   const DialectPlan& from;
-  FlagValues flags;  // That said it.
+  FlagValues flags;  // The flags of the input.
   const Dialect& to;
   Translation translation;
 };

@@ -1,4 +1,4 @@
-// `tessera run`: starts a program's ranks, watches them, restarts them and stops them.
+// `tessera run`: starts, monitors, restarts and stops the ranks of a program.
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -17,7 +17,7 @@ struct Flags {
   LaunchOptions options;
   std::optional<int64_t> max_restarts, master_port;
   bool standalone = false;
-  std::string backend;  // torchrun's; there is one way to meet here.
+  std::string backend;  // For compatibility with torchrun; there is only one rendezvous here.
   std::string color = "auto";
 };
 
@@ -60,7 +60,7 @@ void add_node_flags(CLI::App& app, Flags& flags) {
   add_integer(app, "--master-port", flags.master_port, "port of rank 0 (a free one)");
 }
 
-// What torchrun's users write, and what changes nothing here.
+// torchrun's flags that have no effect here.
 void add_foreign_flags(CLI::App& app, Flags& flags) {
   app.add_flag("--no-python")->group("");
   add_choice(app, "--rdzv-backend", flags.backend, {"c10d", "static"}, "");
@@ -89,7 +89,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.footer(kFooter);
 }
 
-// "--nproc_per_node" as "--nproc-per-node"; what follows '=' stays.
+// "--nproc_per_node" as "--nproc-per-node"; the text after '=' stays the same.
 std::string with_dashes(std::string word) {
   const auto name_end =
       word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
@@ -103,7 +103,8 @@ bool takes_value(const CLI::App& app, const std::string& word) {
   return option != nullptr && option->get_items_expected_max() > 0;
 }
 
-// Flags up to `--` or to the first word that no flag takes; the rest is the program and its own.
+// Takes the flags up to `--` or to the first word that no flag accepts; the rest is the program and
+// its arguments.
 std::vector<std::string> take_flags(const CLI::App& app, const std::vector<std::string>& words,
                                     std::vector<std::string>& command) {
   std::vector<std::string> flags;

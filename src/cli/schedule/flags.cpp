@@ -13,7 +13,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int64_t kLongestTime = 1'000'000;  // Sums of millions of them fit into a trace.
+constexpr int64_t kLongestTime = 1'000'000;  // Keeps sums of millions within a trace's range.
 
 double time_of(const std::string& flag, std::string_view text) {
   double value = 0;
@@ -63,7 +63,7 @@ void check_results(const ScheduleFlags& flags) {
             "--csv writes one table; give it without --compare");
 }
 
-// A run says by itself what was done and how long it took.
+// A recorded run already determines the schedule and its times.
 void check_recorded(const ScheduleFlags& flags) {
   const std::array<std::pair<const char*, bool>, 8> strangers{{
       {"--kind", flags.kind.has_value()},

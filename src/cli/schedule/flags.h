@@ -10,7 +10,7 @@
 
 namespace tessera::cli {
 
-/// What `tessera schedule` was told.
+/// The flags of `tessera schedule`.
 struct ScheduleFlags {
   std::optional<std::string> kind, csv_in, from_trace;
   std::vector<std::string> compare;
@@ -24,13 +24,13 @@ struct ScheduleFlags {
 
   bool is_example() const;
   bool uses_stdout() const;
-  /// The kinds that were named, each once, in their order; 1f1b where there is nothing else.
+  /// The kinds given, each once, in order; 1f1b if nothing else is given.
   std::vector<std::string> kinds() const;
 };
 
 void add_schedule_flags(CLI::App& app, ScheduleFlags& flags);
 
-/// ConfigError where the flags do not go together.
+/// ConfigError if the flags cannot be combined.
 void check_together(const ScheduleFlags& flags);
 
 }  // namespace tessera::cli

@@ -29,7 +29,7 @@ Json rank_json(const ScheduleView& view, size_t rank) {
 
 }  // namespace
 
-// Millions of actions pass here: a rank is written before the next one is looked at.
+// A schedule may have millions of actions: writes each rank before it visits the next.
 void write_schedule_json(const ScheduleView& view, std::ostream& out) {
   const Json head{{"kind", view.schedule.name()},
                   {"pp", view.schedule.pp()},

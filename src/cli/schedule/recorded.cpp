@@ -1,5 +1,5 @@
-// `tessera schedule --from-trace RUN`: a recorded step beside its simulation, and what to do
-// better.
+// `tessera schedule --from-trace RUN`: a recorded step beside its simulation, and possible
+// improvements.
 #include "cli/schedule/recorded.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr double kSlack = 1e-9;  // A share that is 1 but for rounding.
+constexpr double kSlack = 1e-9;  // Tolerance for a share that is 1 except for rounding.
 
 RecordedView view_of(const ScheduleFlags& flags) {
   const std::string& run = *flags.from_trace;
@@ -27,7 +27,7 @@ RecordedView view_of(const ScheduleFlags& flags) {
   return {std::move(step), std::move(costs), std::move(simulated), std::move(others)};
 }
 
-// They are sorted by time, and keep to the limit where one was given.
+// The alternatives are sorted by time and respect the memory limit, if one was given.
 const Alternative* best_of(const RecordedView& view, bool limited) {
   const auto found = std::ranges::find_if(
       view.others, [&](const Alternative& other) { return limited || other.memory <= 1 + kSlack; });

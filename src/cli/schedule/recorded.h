@@ -11,22 +11,22 @@
 
 namespace tessera::cli {
 
-/// A step of a real run, and what can be learned from it. Times are in milliseconds.
+/// A recorded step of a run, and what follows from it. Times are in milliseconds.
 struct RecordedView {
   RecordedStep step;
   Costs costs;
-  Simulation simulated;  // The same table with these costs.
+  Simulation simulated;  // The same table with the measured costs.
   std::vector<Alternative> others;
 
-  /// The quickest that takes no more memory than was used, or than was allowed; null where none is
-  /// quicker than the present schedule.
+  /// The fastest alternative that needs no more memory than was used, or than the limit allows;
+  /// null if none is faster than the recorded schedule.
   const Alternative* best = nullptr;
 };
 
 /// `tessera schedule --from-trace RUN`.
 int show_recorded(const ScheduleFlags& flags);
 
-/// Measured against simulated, the times of stages, and what other schedules would take.
+/// Measured against simulated times, times per stage, and the times of other schedules.
 void write_recorded_text(const RecordedView& view, std::ostream& out);
 void write_recorded_json(const RecordedView& view, std::ostream& out);
 

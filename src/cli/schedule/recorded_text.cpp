@@ -16,14 +16,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostRanks = 64;  // That a table lists.
 
-// Six digits are what is printed; measured times have noise in the last three.
+// Six digits are printed; the last three of a measured time are noise.
 double rounded(double ms) {
   if (ms == 0) return 0;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(ms))) - 3);
   return std::round(ms / unit) * unit;
 }
 
-// "1.2", or "1.2 to 1.9" where stages differ.
+// "1.2", or "1.2 to 1.9" if stages differ.
 std::string range_text(const std::vector<double>& times) {
   const auto [least, most] = std::ranges::minmax(times);
   const std::string low = concat(rounded(least));

@@ -15,8 +15,8 @@
 namespace tessera::cli {
 namespace {
 
-constexpr int64_t kLargestPicture = 20'000;   // Actions; a browser stays quick.
-constexpr int64_t kLargestTrace = 1'000'000;  // Actions; some hundred megabytes.
+constexpr int64_t kLargestPicture = 20'000;   // Actions; keeps browsers fast.
+constexpr int64_t kLargestTrace = 1'000'000;  // Actions; a few hundred megabytes.
 
 void check_drawable(std::span<const Timeline> timelines, const char* flag, int64_t most) {
   int64_t actions = 0;

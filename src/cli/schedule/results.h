@@ -10,7 +10,7 @@
 
 namespace tessera::cli {
 
-/// What the files show that were asked for.
+/// The content of the requested files.
 struct ScheduleDrawing {
   std::span<const Timeline> timelines;
   std::string title;
@@ -24,14 +24,14 @@ struct ScheduleFile {
   std::string text;
 };
 
-/// All are made before any is written, so that a refusal leaves no file. ConfigError for more
-/// actions than a picture, page or trace can show.
+/// Makes all files before any is written, so that an error leaves no file. ConfigError if there are
+/// more actions than a picture, page or trace can show.
 std::vector<ScheduleFile> make_files(const ScheduleFlags& flags, const ScheduleDrawing& drawing);
 
 /// A path of "-" is stdout.
 void write_files(std::span<const ScheduleFile> files);
 
-/// Says which were written.
+/// Prints which files were written.
 void list_files(std::span<const ScheduleFile> files);
 
 }  // namespace tessera::cli

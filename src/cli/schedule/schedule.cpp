@@ -1,4 +1,5 @@
-// `tessera schedule`: pipeline schedules, verified, simulated and drawn, without any process.
+// `tessera schedule`: verifies, simulates and draws pipeline schedules, without starting any
+// process.
 #include "cli/schedule/view.h"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +34,7 @@ ScheduleView view_of(Schedule schedule, const Costs& costs) {
   return {std::move(schedule), verification, std::move(simulation), ""};
 }
 
-// How far a search got.
+// How far the search got.
 std::string origin_of(const SearchResult& found) {
   const double span = longest_span(found.simulation);
   const std::string known = !found.family ? "no known family fits"
@@ -52,7 +53,7 @@ ScheduleView view_of(SearchResult found) {
 
 ScheduleView view_of_kind(const std::string& word, const ScheduleFlags& flags) {
   const ScheduleKind kind = parse_schedule_kind(word);
-  // Among several tables, those of kinds with one stage a rank have one; auto has what is asked.
+  // In a comparison, kinds with one stage per rank keep one; auto uses the requested number.
   const bool among_others = flags.kinds().size() > 1 || flags.csv_in;
   const bool one = is_single_stage(kind) && kind != ScheduleKind::kAuto && among_others;
   const int64_t stages = one ? 1 : flags.stages_per_rank.value_or(default_stages_per_rank(kind));
@@ -73,7 +74,7 @@ ScheduleView view_of_kind(const std::string& word, const ScheduleFlags& flags) {
   return view_of(search(request));
 }
 
-// The sizes of a user's table are those of the kinds that it is compared with.
+// The kinds that a user's table is compared with take its sizes.
 void adopt_sizes(ScheduleFlags& flags, const Schedule& table) {
   const auto adopt = [](std::optional<int64_t>& size, int64_t of_table, const char* flag) {
     TSR_CHECK(!size || *size == of_table, flag, " ", size.value_or(0), " is not the table's ",

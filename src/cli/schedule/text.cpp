@@ -31,7 +31,7 @@ std::string rank_table(const ScheduleView& view) {
   return table.to_string();
 }
 
-// What a table of too many ranks would say.
+// A summary, if there are too many ranks for a table.
 std::string rank_extremes(const ScheduleView& view) {
   const auto& ranks = view.simulation.ranks;
   const auto [least, most] = std::ranges::minmax(ranks, {}, &RankTimes::bubble);

@@ -10,25 +10,25 @@
 
 namespace tessera::cli {
 
-/// A schedule that was asked about, and what is known of it.
+/// A schedule to show, and its results.
 struct ScheduleView {
   Schedule schedule;
   Verification verification;
   Simulation simulation;
-  std::string origin;  // What a search says of it; "" where none was made.
+  std::string origin;  // What a search says about it; "" if there was none.
 
   int64_t stages_per_rank() const { return schedule.num_stages() / schedule.pp(); }
 };
 
 struct ScheduleTextOptions {
   TerminalOptions terminal;
-  bool compare = false;  // A table of the schedules instead of one of the ranks.
+  bool compare = false;  // Show a table of schedules instead of a table of ranks.
 };
 
 void write_schedule_text(std::span<const ScheduleView> views, std::span<const Timeline> timelines,
                          const ScheduleTextOptions& options, std::ostream& out);
 
-/// One object; or with `compare` a list of them, on a line of its own.
+/// Writes one object, or with `compare` a list of objects, on a line of its own.
 void write_schedule_json(const ScheduleView& view, std::ostream& out);
 void write_schedule_json(std::span<const ScheduleView> views, bool compare, std::ostream& out);
 

@@ -10,8 +10,8 @@
 namespace tessera::cli {
 namespace {
 
-constexpr size_t kMostRows = 64;  // Of the table of ranks.
-constexpr size_t kMostItems = 8;  // Of each list below it.
+constexpr size_t kMostRows = 64;  // In the table of ranks.
+constexpr size_t kMostItems = 8;  // In each list below it.
 constexpr size_t kMostRankText = 40;
 constexpr size_t kHostWidth = 20;
 
@@ -23,7 +23,7 @@ std::string cut(const std::string& text, size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 1) + "…";
 }
 
-// The first lines of a list, and how many more there are.
+// Writes the first lines of a list, and how many more there are.
 template <class List, class Write>
 void write_first(const List& list, std::ostream& out, Write write) {
   for (size_t i = 0; i < std::min(list.size(), kMostItems); ++i) write(list[i]);
@@ -68,7 +68,7 @@ void write_ranks(const FlightAnalysis& analysis, std::ostream& out) {
   }
 }
 
-// Where the rank is that others wait for.
+// The position of the rank that others wait for.
 std::string whereabouts(const FlightAnalysis& analysis, GlobalRank rank) {
   for (const FlightRank& known : analysis.ranks) {
     if (known.rank != rank) continue;

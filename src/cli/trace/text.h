@@ -8,10 +8,10 @@
 
 namespace tessera::cli {
 
-/// A time span for people: "0.4 ms", "31.2 s", "2 min 5 s", "3 h 12 min".
+/// A duration in readable form: "0.4 ms", "31.2 s", "2 min 5 s", "3 h 12 min".
 std::string time_text(int64_t ns);
 
-/// The analysis for people: who is where, who is behind, what differs.
+/// The analysis in readable form: the position of each rank, stragglers and mismatches.
 void write_flight_text(const std::string& title, const FlightAnalysis& analysis, ColorMode color,
                        std::ostream& out);
 

@@ -1,4 +1,4 @@
-// `tessera trace`: what the flight-recorder dumps of a run's ranks say, and a trace to look at.
+// `tessera trace`: analyses the flight-recorder dumps of a run's ranks and writes a trace of them.
 #include "cli/trace/text.h"
 
 #include <CLI/CLI.hpp>

@@ -43,7 +43,7 @@ bool is_switch(const ConfigField& field) {
   return std::holds_alternative<bool*>(field.target(any));
 }
 
-// `field` lives as long as the program.
+// `field` has static lifetime.
 CLI::Option* add_value(CLI::App& app, const std::string& flag, const ConfigField& field,
                        Assignments& to) {
   const auto store = [flag, &field, &to](const std::string& text) {

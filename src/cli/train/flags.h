@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-/// What `tessera train` was told: a file, short flags and --section.key=value.
+/// The flags of `tessera train`: a file, short flags and --section.key=value.
 ///
 ///   TrainFlags flags;
 ///   add_train_flags(app, flags);
@@ -17,9 +17,9 @@ namespace tessera::cli {
 struct TrainFlags {
   std::optional<std::string> config_file;  // --config
   bool print_config = false;               // --print-config
-  ConfigLayers layers{};                   // The command line's.
+  ConfigLayers layers{};                   // From the command line.
 
-  /// All of it as one config, checked; reads the file.
+  /// The file and all flags as one checked config; reads the file.
   TrainConfig config() const;
 };
 

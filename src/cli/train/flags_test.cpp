@@ -22,7 +22,7 @@ TrainConfig config_of(const Words& words) {
   return flags.config();
 }
 
-// All of the interface that other software is compared with.
+// The full interface that comparisons with other software rely on.
 TEST(TrainFlags, FixedInterface) {
   const TrainConfig config =
       config_of({"--model",   "dir",  "--data",         "t.bin", "--nproc",      "1",

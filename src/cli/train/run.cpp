@@ -41,8 +41,8 @@ using Seconds = std::chrono::duration<double>;
 
 volatile std::sig_atomic_t signal_taken = 0;
 
-// The first signal ends the run after its step, the second one at once. What nohup or a shell had
-// ignored stays so.
+// The first signal stops the run after its step, the second one at once. Signals that nohup or a
+// shell ignores stay ignored.
 void take_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
@@ -55,11 +55,11 @@ void take_signals() {
   }
 }
 
-// The memory of one step is that of the next: given back to the system meanwhile, it would come
-// again page by page, and zeroed.
+// Every step reuses the memory of the previous one. If free() returned it to the system, the kernel
+// would map and zero it again page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The most that it takes.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The largest value that mallopt accepts.
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
@@ -70,7 +70,7 @@ RunFolder open_folder(const RunSection& run) {
   return {run.dir, run.resume ? FormerRun::kResume : FormerRun::kRefuse};
 }
 
-// A run that begins removes the former one: that must not be what it starts from.
+// A new run removes the previous one in its folder, so it must not start from that one's model.
 void check_apart(const std::string& model, const std::string& run) {
   if (model.empty()) return;
   const fs::path from = fs::weakly_canonical(model).lexically_relative(fs::weakly_canonical(run));
@@ -86,7 +86,7 @@ std::string local_time() {
   return text.str();
 }
 
-/// What is remembered of a run for those who look at it later.
+/// The history of a run, for its report.
 struct Record {
   std::string command;
   std::string start = local_time();
@@ -133,8 +133,8 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
-// Of a run that failed: how it came to that is worth a look. The error of the run is told after
-// that of a report that cannot be written.
+// A report helps to find out why a run failed. If it cannot be written, that error is printed
+// before the error of the run.
 void try_to_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
   try {
     write_report(config, record, folder);
@@ -143,7 +143,7 @@ void try_to_report(const TrainConfig& config, const Record& record, const RunFol
   }
 }
 
-// "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one.
+// "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one rank.
 std::string ranks_text(const ParallelSection& parallel) {
   if (parallel.nproc == 1) return "";
   const std::string pipeline =
@@ -175,7 +175,7 @@ std::string next_steps(const TrainConfig& config) {
                 shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
 }
 
-// All ranks train; the first one tells.
+// All ranks train; rank 0 reports.
 void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
   std::optional<MetricsFile> metrics;
   std::optional<TrainScreen> screen;
@@ -194,7 +194,7 @@ void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Rec
 }
 
 void show_result(const TrainConfig& config, const Record& record) {
-  constexpr size_t kCurve = 3;  // Fewer points are no curve.
+  constexpr size_t kCurve = 3;  // Fewer points do not make a curve.
   const TerminalOptions options{.width = std::min<int64_t>(terminal_width(), 100),
                                 .color = color_mode("auto")};
   if (record.steps.size() >= kCurve) {
@@ -207,7 +207,7 @@ void show_result(const TrainConfig& config, const Record& record) {
 
 int train_run(TrainConfig config, const std::string& command) {
   dump_on_signal();
-  std::optional<RunFolder> folder;  // The first rank's.
+  std::optional<RunFolder> folder;  // Only on rank 0.
   if (read_launch_info(process_environment()).rank == 0) {
     folder.emplace(open_folder(config.run));
     config.run.dir = folder->path();
@@ -223,9 +223,9 @@ int train_run(TrainConfig config, const std::string& command) {
     if (folder) try_to_report(config, record, *folder);
     throw;
   }
-  if (folder) write_report(config, record, *folder);  // The weights may not fit on the disk.
+  if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
   if (config.run.save) job.model.save(fs::path(job.run_dir) / RunFolder::kModel);
-  job.world.close();  // Now all ranks have recorded what they did.
+  job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {
     write_report(config, record, *folder, pipeline_pictures(config.run.dir));
     show_result(config, record);

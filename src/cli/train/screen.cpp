@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedrawn{100};
 constexpr std::chrono::milliseconds kLogged{1000};
-constexpr const char* kRestOfLine = "\x1b[K";  // Clears what a longer line has left.
+constexpr const char* kRestOfLine = "\x1b[K";  // Clears the rest of a longer previous line.
 
 }  // namespace
 

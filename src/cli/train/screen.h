@@ -8,8 +8,8 @@
 
 namespace tessera::cli {
 
-/// How far a run is, on stderr: on a terminal one line that is drawn again and again, elsewhere at
-/// most one line a second.
+/// Shows progress on stderr: a line redrawn in place on a terminal, otherwise at most one line per
+/// second.
 class TrainScreen {
  public:
   explicit TrainScreen(int64_t steps);

@@ -1,4 +1,4 @@
-// `tessera train`: trains a Llama and leaves a folder with all that came of it.
+// `tessera train`: trains a Llama and leaves a run folder with all results.
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -21,13 +21,13 @@
 namespace tessera::cli {
 namespace {
 
-// The ranks are this program again, each with its place in its variables.
+// Each rank runs this program again, with its rank in the environment.
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  options.foreground = GlobalRank{0};                  // It draws the progress.
-  options.interrupt_grace = std::chrono::minutes(10);  // For the step and the weights.
+  options.foreground = GlobalRank{0};                  // Rank 0 draws the progress.
+  options.interrupt_grace = std::chrono::minutes(10);  // To end the step and save the weights.
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
@@ -65,7 +65,7 @@ int run_train(const std::vector<std::string>& arguments) {
   const LaunchInfo launch = read_launch_info(process_environment());
   if (launch.launcher != "none") {
     check_world(launch, config.parallel.nproc);
-  } else if (config.parallel.nproc > 1) {  // One rank needs no launcher: it owns the terminal.
+  } else if (config.parallel.nproc > 1) {  // A single rank needs no launcher: it owns the terminal.
     return launch_ranks(config, arguments);
   }
   return train_run(config, command_of(arguments));

@@ -11,10 +11,10 @@
 namespace tessera::draw::detail {
 namespace {
 
-// Marks must not be lost to rounding.
+// Keeps rounding from dropping the first or last tick.
 constexpr double kSlack = 1e-6;
 
-// Two different ends for the axis of a single value.
+// Gives an axis that holds a single value two different ends.
 void widen(double& least, double& greatest) {
   if (greatest > least) return;
   const double room = least == 0 ? 1 : std::abs(least) / 10;
@@ -50,7 +50,7 @@ std::vector<double> ValueAxis::marks() const {
   const auto count = static_cast<int64_t>(std::floor(high / step + kSlack) - first) + 1;
   for (int64_t i = 0; i < count; ++i) {
     const double mark = (first + static_cast<double>(i)) * step;
-    marks.push_back(mark == 0 ? 0 : mark);  // No -0.
+    marks.push_back(mark == 0 ? 0 : mark);  // Avoids -0.
   }
   return marks;
 }

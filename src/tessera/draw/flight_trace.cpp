@@ -28,7 +28,7 @@ std::string tensors_text(const std::vector<FlightTensor>& tensors) {
   return join(parts, " ");
 }
 
-// Writes the spans of all ranks and remembers where they are.
+// Writes the spans of all ranks and remembers their positions for the arrows.
 class FlightTrace {
  public:
   FlightTrace(std::span<const FlightDump> dumps, std::ostream& out)
@@ -50,7 +50,8 @@ class FlightTrace {
       next_thread = write_group(dump, group, next_thread);
   }
 
-  // Operations of one group may be under way at once: each row holds those that follow each other.
+  // Operations of one group may be in flight at once; each row holds operations that do not
+  // overlap.
   int64_t write_group(const FlightDump& dump, const FlightGroup& group, int64_t first_thread) {
     std::vector<const FlightEntry*> entries;
     for (const FlightEntry& entry : dump.entries) {
@@ -97,7 +98,7 @@ class FlightTrace {
                               {"record", std::to_string(entry.record_id)}}});
   }
 
-  // From the rank that came first to the one that came last, which is the one to look at.
+  // From the first rank to arrive to the last one, the straggler.
   void write_flow(const FlightMatch& match) {
     std::vector<TracePoint> points;
     for (const auto& [dump, entry] : match.participants)

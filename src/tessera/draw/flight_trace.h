@@ -8,9 +8,9 @@
 
 namespace tessera TSR_API {
 
-/// The dumps of a run's ranks as one trace: a process for each rank, rows for each of its groups,
-/// arrows between the ranks of one operation. What had not ended lasts until the dump was written.
-/// Times are each host's own.
+/// Writes the dumps of a run's ranks as one trace: a process per rank, rows per group, arrows
+/// between the ranks of one operation. An unfinished operation lasts until its dump was written.
+/// Timestamps come from each host's own clock.
 void write_flight_trace(std::span<const FlightDump> dumps, std::ostream& out);
 
 }  // namespace tessera

@@ -15,13 +15,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Kinds of group whose groups are the same.
+/// Kinds of group that have identical groups.
 struct PageKind {
   std::vector<const GroupSpec*> specs;
-  std::vector<int64_t> group_of;  // By rank; -1 for ranks in none.
+  std::vector<int64_t> group_of;  // By rank; -1 for ranks in no group.
   std::vector<Role> roles;        // In the order of Role.
 
-  /// The name for people: that of the kind with the first role.
+  /// The displayed name: that of the kind with the first role.
   std::string label;
 };
 
@@ -70,7 +70,7 @@ Json to_json(const PerLink& per_link) {
           {to_string(Link::kAcrossRacks), per_link.across_racks}};
 }
 
-// Everything that the kind carries, as one.
+// The total traffic of the kind.
 Json traffic_json(const PageKind& kind, const std::vector<Traffic>& all, const Machine& machine) {
   std::vector<std::string> what;
   std::vector<std::string> formulas;

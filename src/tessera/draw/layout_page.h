@@ -10,21 +10,22 @@
 
 namespace tessera TSR_API {
 
-inline constexpr int64_t kLargestPage = 4096;  // Ranks; a browser stays quick and cells visible.
+inline constexpr int64_t kLargestPage = 4096;  // Ranks; keeps browsers fast and cells visible.
 
-/// What a page explains.
+/// The content of a page.
 struct LayoutPage {
   std::string title;
   DialectPlan layout;
   Machine machine = {};
-  std::optional<TrainingStep> step = std::nullopt;  // How much travels is told where it is given.
+  std::optional<TrainingStep> step = std::nullopt;  // If given, the page shows traffic volumes.
 };
 
-/// The page as JSON: every kind of group of more than one rank, kinds of the same groups as one.
+/// The page as JSON: every kind of group with more than one rank; kinds with identical groups are
+/// merged.
 std::string page_json(const LayoutPage& page);
 
-/// The whole page: HTML that opens from a file and loads nothing. One chooses a rank and sees its
-/// groups, or a kind of group and sees all of them. Worlds above kLargestPage raise ConfigError.
+/// The whole page: self-contained HTML that opens from a file. Readers select a rank to see its
+/// groups, or a kind of group to see all of its groups. ConfigError for worlds above kLargestPage.
 std::string draw_page(const LayoutPage& page);
 
 }  // namespace tessera

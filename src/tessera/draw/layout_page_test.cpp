@@ -83,7 +83,7 @@ TEST(LayoutPage, HasEverythingInItAndNothingCanEndItsData) {
   EXPECT_NE(html.find("\\u003c/script>"), std::string::npos);
   EXPECT_NE(html.find("<title>a &lt; b</title>"), std::string::npos);
   std::string rest = html;
-  const std::string_view svg = "http://www.w3.org/2000/svg";  // A name; nothing is loaded from it.
+  const std::string_view svg = "http://www.w3.org/2000/svg";  // A namespace; it loads nothing.
   rest.erase(rest.find(svg), svg.size());
   EXPECT_EQ(rest.find("://"), std::string::npos) << "no address of anything outside";
   EXPECT_EQ(html.find("@DATA@"), std::string::npos);

@@ -11,30 +11,30 @@ namespace tessera TSR_API {
 
 struct CurvePoint {
   double x = 0;
-  double y = 0;  // A value that is no number (a loss that ran away) leaves a gap.
+  double y = 0;  // A non-finite value (e.g. a diverged loss) leaves a gap.
 };
 
-/// Values of one name, in the order of their x: "training", "validation".
+/// Named values, sorted by x: "training", "validation".
 struct CurveSeries {
   std::string name = {};
   std::vector<CurvePoint> points = {};
 };
 
-/// How a loss went down, as it is drawn. The first series is a line, the others are marks at their
-/// points: a validation loss is measured now and then.
+/// A loss over the steps of a run. The first series is drawn as a line. The others are markers at
+/// their points, because a validation loss is measured only occasionally.
 struct LossCurve {
   std::string x_name = "step";
   std::string y_name = "loss";
   std::vector<CurveSeries> series = {};
 };
 
-/// As wide as the terminal, `height` lines high, axes and legend among them; ConfigError below 8
-/// lines. Where there are more points than dots, a dot is the mean of its points. Without colours
-/// nothing is lost.
+/// As wide as the terminal and `height` lines high, including axes and legend; ConfigError below 8
+/// lines. If there are more points than dots, a dot is the mean of its points. Readable without
+/// colours.
 std::string draw_terminal(const LossCurve& curve, const TerminalOptions& options,
                           int64_t height = 16);
 
-/// As a picture that follows the reader's theme, light or dark.
+/// As a picture that follows the reader's light or dark theme.
 std::string draw_svg(const LossCurve& curve, std::string_view title, std::string_view subtitle);
 
 }  // namespace tessera

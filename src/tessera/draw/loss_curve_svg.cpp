@@ -15,7 +15,7 @@ using namespace draw::detail;
 
 namespace {
 
-// Pixels.
+// In pixels.
 constexpr int64_t kWidth = 860;
 constexpr int64_t kHeight = 420;
 constexpr double kLeft = 70;
@@ -105,7 +105,7 @@ class Drawing {
     text("quiet", 24, kTop - 12, curve_.y_name);
   }
 
-  // A value that is no number ends a piece of the line.
+  // A non-finite value interrupts the line.
   void draw_line(const CurveSeries& series) {
     out_ << R"(<path class="line series0" d=")";
     bool drawing = false;
@@ -117,7 +117,7 @@ class Drawing {
     out_ << "\"/>\n";
   }
 
-  // Without its end, so that a title may follow.
+  // Leaves the element open, so that a title can follow.
   void circle(size_t series, double x, double y) {
     out_ << "<circle class=\"" << style_of(series) << R"(" r="4" cx=")" << x << R"(" cy=")" << y
          << "\"";

@@ -17,17 +17,17 @@ using namespace draw::detail;
 namespace {
 
 constexpr int64_t kLeastHeight = 8;
-constexpr int64_t kAround = 3;  // Lines of legend, axis and its numbers.
+constexpr int64_t kAround = 3;  // Lines for the legend, the axis and its numbers.
 constexpr int64_t kLeastWidth = 20;
 constexpr int64_t kLinesPerMark = 2;
 constexpr int64_t kColumnsPerMark = 12;
 
-// Of medium lightness, so that they can be seen on white and on black; after Okabe and Ito.
+// Of medium lightness, so that they are visible on white and on black; after Okabe and Ito.
 constexpr std::array<Rgb, 4> kColors{{{0, 128, 210}, {213, 94, 0}, {0, 158, 115}, {190, 110, 170}}};
 constexpr std::array<std::string_view, 4> kMarks{"⠒⠒", "●", "◆", "▲"};
-constexpr int64_t kEntry = 6;  // Characters of the legend around a name.
+constexpr int64_t kEntry = 6;  // Characters around a name in the legend.
 
-// A field of dots, two beside and four above each other in a character.
+// A grid of Braille dots: each character holds two columns and four rows.
 class Dots {
  public:
   Dots(int64_t columns, int64_t lines)
@@ -38,7 +38,7 @@ class Dots {
     cells_[static_cast<size_t>(y / 4 * columns_ + x / 2)] |=
         kBits.at(static_cast<size_t>(x % 2)).at(static_cast<size_t>(y % 4));
   }
-  /// The character of a cell, in UTF-8; "" where it has no dot.
+  /// The character of a cell, in UTF-8; "" if it has no dot.
   std::string at(int64_t line, int64_t column) const {
     const uint8_t bits = cells_[static_cast<size_t>(line * columns_ + column)];
     if (bits == 0) return "";
@@ -89,7 +89,7 @@ class Drawing {
     return in_color(text, kColors.at(series % kColors.size()), color_);
   }
 
-  // Last values are left out where they do not fit, then series.
+  // If room is short, drops the last values first, then series.
   void draw_legend() {
     const std::string begin = std::string(static_cast<size_t>(label_ + 2), ' ') + curve_.y_name;
     const bool values = fits(begin);
@@ -120,7 +120,7 @@ class Drawing {
     return used <= width();
   }
 
-  // Through the means of the points in each column of dots.
+  // Draws through the means of the points in each column of dots.
   void draw_line(const std::vector<CurvePoint>& points, Dots& dots) const {
     std::optional<CurvePoint> before;
     for (const CurvePoint& point : thinned(points, static_cast<size_t>(2 * columns_))) {
@@ -130,7 +130,7 @@ class Drawing {
     }
   }
 
-  // Each column of dots from where the one before ended to where the line is now.
+  // Fills each column of dots from the end of the previous column to the current value.
   void connect(const CurvePoint& from, const CurvePoint& to, Dots& dots) const {
     const int64_t begin = dot_x(from.x);
     const int64_t end = dot_x(to.x);
@@ -144,7 +144,7 @@ class Drawing {
     }
   }
 
-  // What a later series marks in this character.
+  // The later series that has a marker in this character.
   std::optional<size_t> mark_at(int64_t line, int64_t column) const {
     for (size_t i = curve_.series.size(); i-- > 1;) {
       for (const CurvePoint& point : curve_.series[i].points) {
@@ -167,7 +167,7 @@ class Drawing {
     const std::string label = label_at(line);
     out_ << std::string(static_cast<size_t>(label_) - label.size(), ' ') << label
          << (label.empty() ? " │" : " ┤");
-    std::string blanks;  // Written where something follows.
+    std::string blanks;  // Written only if something follows.
     for (int64_t column = 0; column < columns_; ++column) {
       const auto mark = mark_at(line, column);
       const std::string text =
@@ -208,7 +208,7 @@ class Drawing {
   CurveExtent extent_;
   ValueAxis y_;
   ValueAxis x_;
-  int64_t label_ = 1;  // Characters of the widest number.
+  int64_t label_ = 1;  // Characters in the widest number.
   int64_t columns_ = 0;
   std::ostringstream out_;
 };

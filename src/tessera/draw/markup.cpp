@@ -10,7 +10,7 @@ namespace {
 void make_visible(nlohmann::ordered_json& json) {
   if (auto* text = json.get_ptr<std::string*>()) {
     *text = visible_lines(*text);
-  } else if (json.is_structured()) {  // A number would be its own only part.
+  } else if (json.is_structured()) {  // Iterating over a number would yield the number itself.
     for (auto& part : json) make_visible(part);
   }
 }

@@ -10,7 +10,7 @@
 namespace tessera::draw::detail {
 namespace {
 
-// The template with its marks replaced; what is put in is not looked at again.
+// Replaces the placeholders of the template; does not scan the inserted text again.
 std::string fill(std::string_view text,
                  const std::vector<std::pair<std::string, std::string>>& parts) {
   std::string page;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kShortestBar = 10;
 constexpr int64_t kLongestBar = 40;
 constexpr std::string_view kGap = "  ";
-constexpr Rgb kBarColor{0, 128, 210};  // Can be seen on white and on black.
+constexpr Rgb kBarColor{0, 128, 210};  // Visible on white and on black.
 
 std::string loss_number(double loss) {
   return std::abs(loss) < 1000 ? fixed(loss, 3) : concat(loss);
@@ -41,7 +41,7 @@ std::string percent_text(const Progress& progress) {
   return concat(std::floor(100 * share_done(progress)), " %");
 }
 
-// "" before anything is known.
+// "" until the rate is known.
 std::string left_text(const Progress& progress) {
   const int64_t done = progress.step - progress.begin;
   if (done <= 0) return "";
@@ -51,7 +51,7 @@ std::string left_text(const Progress& progress) {
          " left";
 }
 
-/// A part of the line; the least important go first where room is short.
+/// A part of the line; if room is short, the least important parts are dropped first.
 struct Part {
   std::string text;
   int importance;
@@ -83,7 +83,7 @@ std::string repeated(std::string_view text, int64_t times) {
   return result;
 }
 
-// In eighths of a character.
+// With a resolution of an eighth of a character.
 std::string bar(double share, int64_t width, ColorMode color) {
   constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<int64_t>(share * static_cast<double>(8 * width));

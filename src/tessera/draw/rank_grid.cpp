@@ -59,7 +59,7 @@ RankGrid make_rank_grid(std::span<const GroupSpec> kinds, int64_t ranks_per_node
     RankPanel panel{kind.label, caption_of(kind.groups, ranks_per_node), {}};
     for (int64_t rank = 0; rank < grid.world; ++rank) {
       panel.group_of.push_back(
-          kind.groups.index_of(GlobalRank{rank}).value_or(0));  // It is in one.
+          kind.groups.index_of(GlobalRank{rank}).value_or(0));  // Every rank is in a group.
     }
     grid.panels.push_back(std::move(panel));
   }

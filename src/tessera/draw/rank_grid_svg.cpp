@@ -12,9 +12,9 @@ using namespace draw::detail;
 
 namespace {
 
-// Pixels.
+// In pixels.
 constexpr int64_t kMargin = 24;
-constexpr int64_t kHeader = 90;   // Title, subtitle and how to read it.
+constexpr int64_t kHeader = 90;   // Title, subtitle and reading instructions.
 constexpr int64_t kCaption = 30;  // Above a panel's first node.
 constexpr int64_t kCellWidth = 40;
 constexpr int64_t kCellHeight = 28;
@@ -22,7 +22,7 @@ constexpr int64_t kNodePadding = 4;  // Between a node's frame and its cells.
 constexpr int64_t kNodeGap = 6;
 constexpr int64_t kPanelGap = 36;
 constexpr int64_t kWidestPicture = 1400;
-constexpr int64_t kCharacter = 8;  // The width of a letter of 13 pixels, generously.
+constexpr int64_t kCharacter = 8;  // Width of a letter at 13 pixels, rounded up generously.
 
 constexpr const char* kStyle = R"(.subtitle { font-size: 13px; fill: #5a6072; }
 .label { font-size: 15px; font-weight: bold; }
@@ -114,7 +114,7 @@ class Drawing {
   void draw_cell(const RankPanel& panel, int64_t rank, int64_t x, int64_t y) {
     const int64_t group = panel.group_of[static_cast<size_t>(rank)];
     const bool is_focus = grid_.focus == GlobalRank{rank};
-    const int64_t inset = is_focus ? 2 : 0;  // So that a neighbour does not cover the thick line.
+    const int64_t inset = is_focus ? 2 : 0;  // Keeps neighbours from covering the thick outline.
     out_ << (grid_.stands_out(panel, rank) ? "<g>" : R"(<g class="quiet">)") << "<title>rank "
          << rank << ", " << escape_xml(panel.label) << " group " << group
          << R"(</title><rect class="cell)" << (is_focus ? " focus" : "") << R"(" rx="4" x=")"
@@ -127,7 +127,7 @@ class Drawing {
   const RankGrid& grid_;
   int64_t rows_per_node_;
   int64_t node_height_;
-  int64_t node_label_;  // The width left of a node.
+  int64_t node_label_;  // Width of the label left of a node.
   int64_t panel_width_;
   int64_t panel_height_;
   std::ostringstream out_;

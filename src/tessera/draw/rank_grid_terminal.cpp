@@ -74,13 +74,13 @@ class Drawing {
     }
   }
 
-  // Blanks up to the next panel, or the end of the line after the last one.
+  // Pads up to the next panel, or ends the line after the last panel.
   void fill_panel(const RankPanel& panel, std::span<const RankPanel> panels, int64_t used) {
     out_ << (&panel == &panels.back() ? "\n" : pad_right("", panel_width_ - used + kGap));
   }
 
-  // The number of the group. The focus stands in brackets; ranks outside its group are faint, or
-  // dots where there are no colours.
+  // The index of the group. The focus is in brackets. Ranks outside its group are faint, or dots if
+  // there are no colours.
   std::string cell(const RankPanel& panel, int64_t rank) const {
     const int64_t group = panel.group_of[static_cast<size_t>(rank)];
     if (grid_.focus == GlobalRank{rank}) {

@@ -14,9 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostPoints = 4000;  // Of a series; more cannot be told apart.
+constexpr size_t kMostPoints = 4000;  // Per series; more are indistinguishable.
 
-// A value that is no number becomes null.
+// Non-finite values become null.
 Json series_json(const CurveSeries& series) {
   Json points = Json::array();
   for (const auto& [x, y] : thinned(series.points, kMostPoints)) points.push_back({x, y});

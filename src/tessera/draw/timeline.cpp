@@ -25,7 +25,8 @@ std::string counted(int64_t count, std::string_view what) {
   return concat(with_thousands(count), " ", what, count == 1 ? "" : "s");
 }
 
-// Which block makes what others wait for: the output of a stage's forward, or its input gradient.
+// Which block produces what others wait for: the output of a stage's forward, or its input
+// gradient.
 class Makers {
  public:
   Makers(std::span<const TimelineBlock> blocks, const ScheduleShape& shape)
@@ -37,7 +38,7 @@ class Makers {
     }
   }
 
-  // Adds what the task needs of other blocks than its own.
+  // Adds the blocks, except its own, whose results the task needs.
   void add_needs(const Task& task, size_t own, std::vector<size_t>& needs) const {
     const auto add = [&](const std::optional<size_t>& maker) {
       const bool known = !maker || *maker == own || std::ranges::find(needs, *maker) != needs.end();
@@ -71,7 +72,7 @@ class Makers {
   std::vector<std::optional<size_t>> input_grads_;
 };
 
-// Colours that people with any kind of colour vision can tell apart, after Okabe and Ito.
+// Distinguishable with any kind of colour vision; after Okabe and Ito.
 Rgb base_color(ActionType type) {
   switch (type) {
     case ActionType::kForward:
@@ -92,7 +93,7 @@ Rgb lighter(Rgb color, double share) {
   return {mix(color.red), mix(color.green), mix(color.blue)};
 }
 
-// Of the blocks with a length, by the type and stage of their first task.
+// Lengths of the blocks that have one, by the type and stage of their first task.
 std::map<std::pair<ActionType, int32_t>, std::vector<double>> lengths_of(const Timeline& timeline) {
   std::map<std::pair<ActionType, int32_t>, std::vector<double>> lengths;
   for (const TimelineBlock& block : timeline.blocks()) {
@@ -187,7 +188,7 @@ double TimeAxis::step(int64_t most) const {
 }
 
 Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks) {
-  constexpr double kFirst = 0.3;  // Dark text is readable from here on.
+  constexpr double kFirst = 0.3;  // Light enough for dark text.
   constexpr double kLast = 0.6;
   const double share =
       num_chunks > 1 ? static_cast<double>(chunk) / static_cast<double>(num_chunks - 1) : 0;

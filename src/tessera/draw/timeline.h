@@ -14,17 +14,17 @@
 
 namespace tessera TSR_API {
 
-/// Something that a rank computes, and when: F, B, I, W or an overlap.
+/// An action that a rank computes, and when: F, B, I, W or an overlap.
 struct TimelineBlock {
   GroupRank rank;
   Action action;
   TimeSpan time;
 };
 
-/// A simulated schedule as it is drawn: what every picture of it shows.
+/// A simulated schedule, ready to be drawn: the data of every picture of it.
 class Timeline {
  public:
-  /// The simulation must be the schedule's. `name` is the schedule's where none is given.
+  /// The simulation must be that of the schedule. `name` defaults to the name of the schedule.
   Timeline(const Schedule& schedule, const Simulation& simulation, std::string_view name = "");
 
   /// "Interleaved1F1B".
@@ -37,11 +37,11 @@ class Timeline {
 
   int64_t pp() const { return shape_.pp; }
   double makespan() const { return makespan_; }
-  /// Idle share of all ranks together.
+  /// The idle share over all ranks.
   double bubble() const { return bubble_; }
   int64_t peak_activations() const;
 
-  /// Rank by rank, each in the order of its time.
+  /// Rank by rank, each in order of time.
   std::span<const TimelineBlock> blocks() const& { return blocks_; }
   std::vector<TimelineBlock> blocks() && { return std::move(blocks_); }
   std::span<const TimelineBlock> blocks_of(GroupRank rank) const&;
@@ -51,10 +51,11 @@ class Timeline {
   std::span<const LiveActivations> live_of(GroupRank rank) const& { return row(rank).live; }
   std::vector<LiveActivations> live_of(GroupRank rank) && { return row(rank).live; }
 
-  /// By the order of blocks(): the blocks whose results each needs.
+  /// For each of blocks(), in the same order: the blocks whose results it needs.
   std::vector<std::vector<size_t>> needs() const;
 
-  /// Which of its rank's stages this is, counted from 0, and of how many: the shade of its colour.
+  /// The index of this stage among the stages of its rank, from 0, and their number. They determine
+  /// the shade of its colour.
   int64_t chunk_of(const Task& task) const { return chunks_[static_cast<size_t>(task.stage)]; }
   int64_t num_chunks() const { return num_chunks_; }
   Rgb color_of(const Task& task) const;
@@ -63,7 +64,7 @@ class Timeline {
   struct Row {
     RankTimes times;
     std::vector<LiveActivations> live;
-    size_t begin = 0;  // Of its blocks.
+    size_t begin = 0;  // Range of the rank's blocks.
     size_t end = 0;
   };
   const Row& row(GroupRank rank) const { return rows_[static_cast<size_t>(rank.value)]; }
@@ -79,18 +80,19 @@ class Timeline {
   int64_t num_chunks_ = 1;
 };
 
-/// What several timelines on one axis have in common.
+/// What several timelines on one axis share.
 struct TimeAxis {
-  double end = 0;  // Of the longest.
-  /// What the shortest kind of block usually takes; 0 where none has a length. In a measured step a
-  /// single block may be much shorter.
+  double end = 0;  // Of the longest timeline.
+  /// The usual length of the shortest kind of block; 0 if no block has a length. In a measured step
+  /// a single block may be much shorter.
   double shortest = 0;
-  /// A distance of marks, 1, 2 or 5 times a power of ten, so that at most `most` fit.
+  /// The tick spacing, 1, 2 or 5 times a power of ten, so that at most `most` ticks fit.
   double step(int64_t most) const;
 };
 TimeAxis common_axis(std::span<const Timeline> timelines);
 
-/// The colour of F, B, I or W; a rank's later stages are lighter. Dark text is readable on all.
+/// The colour of F, B, I or W; later stages of a rank are lighter. Dark text is readable on all of
+/// them.
 Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks);
 /// "forward", "backward", "input gradient", "weight gradient".
 std::string_view action_words(ActionType type);

@@ -9,12 +9,12 @@
 
 namespace tessera TSR_API {
 
-/// The timelines as a page that stands alone: one time axis to zoom and pan, each block with what
-/// it waits for and who waits for it, live activations below.
+/// The timelines as a self-contained page: one time axis to zoom and pan. Each block shows what it
+/// waits for and who waits for it. Live activations are below.
 std::string draw_page(std::span<const Timeline> timelines, std::string_view title,
                       std::string_view subtitle);
 
-/// What the page is told, as JSON.
+/// The data of the page, as JSON.
 std::string page_json(std::span<const Timeline> timelines, std::string_view subtitle);
 
 }  // namespace tessera

@@ -15,7 +15,7 @@ using namespace draw::detail;
 
 namespace {
 
-// Pixels.
+// In pixels.
 constexpr double kMargin = 28;
 constexpr double kHeader = 84;   // Title and subtitle.
 constexpr double kCaption = 34;  // Above a timeline's first rank.
@@ -24,14 +24,14 @@ constexpr double kRowGap = 4;
 constexpr double kRuler = 30;  // Below a timeline's last rank.
 constexpr double kTimelineGap = 22;
 constexpr double kLegend = 36;
-constexpr double kFigures = 150;       // Right of a rank: its bubble and its peak.
-constexpr double kWideBlock = 32;      // The shortest block is not wider,
-constexpr double kThinBlock = 9;       // nor thinner as long as the picture stays below
-constexpr double kChart = 1200;        // this,
-constexpr double kWidestChart = 6000;  // or in the end below that.
+constexpr double kFigures = 150;       // Right of a rank: bubble and peak.
+constexpr double kWideBlock = 32;      // Maximum width of the shortest block.
+constexpr double kThinBlock = 9;       // Its minimum width, unless the chart reaches kWidestChart.
+constexpr double kChart = 1200;        // Preferred width of the chart.
+constexpr double kWidestChart = 6000;  // Maximum width of the chart.
 constexpr double kLargestFont = 13;
 constexpr double kSmallestFont = 5;
-constexpr double kLetter = 0.62;  // Its width, of its size.
+constexpr double kLetter = 0.62;  // Width of a letter relative to the font size.
 
 constexpr const char* kStyle = R"(.quiet { font-size: 13px; fill: #5a6072; }
 .name { font-size: 16px; font-weight: bold; }
@@ -97,8 +97,8 @@ class Drawing {
     return concat(timeline.shape_text(), "; ", timeline.result_text());
   }
 
-  // Short timelines are stretched to the length of what stands above them, in letters of 16 and 13
-  // pixels: figures follow behind both.
+  // Stretches short timelines to the length of the texts above them, whose fonts have 16 and 13
+  // pixels, because figures follow to the right of both.
   void reach_captions() {
     double captions = 0;
     for (const Timeline& timeline : timelines_) {
@@ -109,7 +109,7 @@ class Drawing {
     if (axis_.end > 0) per_time_ = std::max(per_time_, (captions - x_of(0)) / axis_.end);
   }
 
-  // One size for all numbers, which fits the longest of them into the shortest block.
+  // One font size for all numbers, so that the longest of them fits into the shortest block.
   void size_numbers() {
     size_t digits = 1;
     for (const Timeline& timeline : timelines_) {
@@ -124,7 +124,7 @@ class Drawing {
     font_ = std::clamp(fitting, kSmallestFont, kLargestFont);
   }
 
-  // The rules of the blocks' numbers depend on their size.
+  // The rules for the numbers in blocks depend on the font size.
   std::string style() const {
     return concat(kStyle, ".number { font-size: ", rounded(font_), "px; text-anchor: middle; }\n",
                   ".half { font-size: ", rounded(std::min(font_, 10.5)),
@@ -159,7 +159,7 @@ class Drawing {
     text("figure", right(), y + kRow / 2 + 4, std::to_string(times.peak_activations));
   }
 
-  // Without its end, so that a title may follow.
+  // Leaves the element open, so that a title can follow.
   void rect(std::string_view style, double x, double y, double width, double height,
             std::string_view fill) {
     out_ << "<rect class=\"" << style << R"(" x=")" << rounded(x) << R"(" y=")" << rounded(y)
@@ -223,7 +223,7 @@ class Drawing {
     legend_text(x, y, "numbers: microbatches");
   }
 
-  // Without a colour it is that of idle time.
+  // An empty colour means idle time.
   double swatch(double x, double y, std::string_view color) {
     rect(color.empty() ? "idle swatch" : "swatch", x, y, 18, 16, color);
     out_ << "/>\n";
@@ -236,8 +236,8 @@ class Drawing {
 
   std::span<const Timeline> timelines_;
   TimeAxis axis_;
-  double per_time_ = 0;  // Pixels.
-  double label_ = 0;     // The width left of a rank.
+  double per_time_ = 0;  // Pixels per unit of time.
+  double label_ = 0;     // Width of the label left of a rank.
   double font_ = kLargestFont;
   std::ostringstream out_;
 };

@@ -9,8 +9,8 @@
 
 namespace tessera TSR_API {
 
-/// The timelines as a picture, one under the other on one time axis: a row a rank, a block an
-/// action with its microbatch, each rank's bubble and peak beside it, a legend below.
+/// The timelines as a picture, stacked on one time axis: a row per rank, a block per action with
+/// its microbatch. Each rank's bubble and peak are beside its row, a legend is below.
 std::string draw_svg(std::span<const Timeline> timelines, std::string_view title,
                      std::string_view subtitle);
 

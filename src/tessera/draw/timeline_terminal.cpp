@@ -13,14 +13,14 @@ namespace {
 
 constexpr int64_t kMostRanks = 64;
 constexpr double kMostBlocksPerCharacter = 4;
-constexpr int64_t kMarkDistance = 10;  // Characters, at least.
+constexpr int64_t kMarkDistance = 10;  // Minimum, in characters.
 constexpr std::string_view kBorder = "▏";
 
 std::string label_of(int64_t rank) {
   return concat("rank ", rank, " ");
 }
 
-// How times become columns.
+// Maps times to columns.
 class Scale {
  public:
   Scale(std::span<const Timeline> timelines, int64_t width) : axis_(common_axis(timelines)) {
@@ -28,14 +28,14 @@ class Scale {
     for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
     label_ = static_cast<int64_t>(label_of(most_ranks - 1).size());
     const auto room = static_cast<double>(std::max<int64_t>(1, width - label_));
-    // Blocks of the same length get the same width where the shortest has a character.
+    // Blocks of the same length get the same width if the shortest has at least one character.
     const double whole = axis_.end > 0 ? std::floor(room * axis_.shortest / axis_.end) : 0;
     numbered_ = whole >= 1;
     per_time_ = whole >= 1 ? whole / axis_.shortest : axis_.end > 0 ? room / axis_.end : 0;
   }
 
   const TimeAxis& axis() const { return axis_; }
-  /// Whether blocks are wide enough to have numbers.
+  /// Whether blocks are wide enough for numbers.
   bool numbered() const { return numbered_; }
   int64_t label() const { return label_; }
   double at(double time) const { return time * per_time_; }
@@ -49,7 +49,7 @@ class Scale {
   bool numbered_ = false;
 };
 
-// The block in the middle of each column; null where the rank is idle there.
+// The block at the middle of each column; null if the rank is idle there.
 std::vector<const TimelineBlock*> columns_of(std::span<const TimelineBlock> blocks,
                                              const Scale& scale, double end) {
   std::vector<const TimelineBlock*> shown(
@@ -110,7 +110,7 @@ class Drawing {
     return faint(text, color_);
   }
 
-  // The longest of the names that fits, then a line to the block's end. Later stages are in lower
+  // The longest name that fits, then a line up to the end of the block. Later stages are in lower
   // case.
   std::string plain(const Timeline& timeline, const Action& action, size_t width) const {
     std::vector<std::string> numbered;
@@ -128,7 +128,7 @@ class Drawing {
     return text;
   }
 
-  // The microbatch in the middle where it fits, after a thin line where there is room for one.
+  // The microbatch centred, if it fits, after a thin line, if there is room.
   std::string task(const Timeline& timeline, const Task& task, size_t width) const {
     const std::string number = scale_.numbered() ? std::to_string(task.microbatch) : "";
     const size_t left = number.size() < width ? (width - number.size() + 1) / 2 : 0;
@@ -187,7 +187,7 @@ class Drawing {
     out_ << "\n";
   }
 
-  // On a new line where this one is full.
+  // Starts a new line if this one is full.
   void add_entry(const std::string& sign, std::string_view words,
                  const std::function<std::string(const std::string&)>& paint = {}) {
     const auto size = static_cast<int64_t>(sign.size() + 1 + words.size());
@@ -201,7 +201,7 @@ class Drawing {
   TerminalOptions options_;
   ColorMode color_;
   Scale scale_;
-  int64_t used_ = 0;  // Of the legend's last line.
+  int64_t used_ = 0;  // Characters used in the last line of the legend.
   std::ostringstream out_;
 };
 

@@ -8,15 +8,15 @@
 
 namespace tessera TSR_API {
 
-/// The timelines one under the other on one time axis, a line a rank, with ruler and legend. Blocks
-/// show their microbatch, and their type where there are no colours, as far as it
-/// fits; where blocks are shorter than a character, each shows what happens in its middle.
+/// The timelines stacked on one time axis, a line per rank, with ruler and legend. Blocks show
+/// their microbatch as far as it fits, and their type if there are no colours. If blocks are
+/// shorter than a character, each character shows what runs at its middle.
 std::string draw_terminal(std::span<const Timeline> timelines, const TerminalOptions& options);
 
-/// What stands above a timeline: its name, shape and result.
+/// The heading of a timeline: its name, shape and result.
 std::string heading(const Timeline& timeline, const TerminalOptions& options);
 
-/// Whether such a picture says anything: a line has room for its blocks, a screen for its ranks.
+/// Whether such a picture is readable: blocks fit into a line, and ranks onto a screen.
 bool fits_terminal(std::span<const Timeline> timelines, const TerminalOptions& options);
 
 }  // namespace tessera

@@ -56,7 +56,7 @@ std::vector<std::string> names_of(const Timeline& timeline, const std::vector<si
   return names;
 }
 
-// What the block of this name needs, by name.
+// The names of the blocks that the block of this name needs.
 std::vector<std::string> needs_of(const Timeline& timeline, const std::string& name) {
   const auto needs = timeline.needs();
   for (size_t i = 0; i < needs.size(); ++i) {

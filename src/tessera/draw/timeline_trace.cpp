@@ -29,7 +29,7 @@ class Writing {
  private:
   TraceTrack track(GroupRank rank) const {
     return {process_, rank.value + 1};
-  }  // 0 is the process itself.
+  }  // Thread 0 is the process itself.
 
   void write_rank(GroupRank rank) {
     writer_.name_thread(track(rank), concat("rank ", rank));
@@ -55,7 +55,7 @@ class Writing {
   void write_arrow(size_t from, size_t to) {
     const TimelineBlock& maker = timeline_.blocks()[from];
     const TimelineBlock& user = timeline_.blocks()[to];
-    if (maker.rank == user.rank) return;  // The order of the row says it.
+    if (maker.rank == user.rank) return;  // The order within the row already shows it.
     writer_.flow(std::vector<TracePoint>{{track(maker.rank), to_ns(maker.time.start)},
                                          {track(user.rank), to_ns(user.time.start)}},
                  to_string(maker.action));

@@ -8,8 +8,9 @@
 
 namespace tessera TSR_API {
 
-/// The timelines as one trace: a process a timeline, a row a rank, arrows from each block to those
-/// that need its result, live activations as counters. A unit of time is shown as a millisecond.
+/// Writes the timelines as one trace: a process per timeline, a row per rank, arrows from each
+/// block to the blocks that need its result, live activations as counters. A unit of time is shown
+/// as a millisecond.
 void write_timeline_trace(std::span<const Timeline> timelines, std::ostream& out);
 
 }  // namespace tessera

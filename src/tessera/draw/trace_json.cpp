@@ -25,7 +25,7 @@ TraceWriter::TraceWriter(std::ostream& out) : out_(out) {
   out_ << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
 }
 
-// An event without its closing brace.
+// Writes an event without its closing brace.
 std::ostream& TraceWriter::begin(std::string_view phase, const TracePoint& point,
                                  std::string_view name) {
   out_ << between_ << "{\"ph\":\"" << phase << "\",\"name\":" << in_json(name)
@@ -61,7 +61,7 @@ void TraceWriter::span(const TraceSpan& span) {
 }
 
 void TraceWriter::instant(const TracePoint& point, std::string_view name) {
-  begin("i", point, name) << ",\"s\":\"p\"}";  // Of the whole process.
+  begin("i", point, name) << ",\"s\":\"p\"}";  // Scope: the whole process.
 }
 
 void TraceWriter::counter(const TracePoint& point, std::string_view name, double value) {
@@ -74,7 +74,7 @@ void TraceWriter::flow(std::span<const TracePoint> points, std::string_view name
     const bool last = i + 1 == points.size();
     begin(i == 0 ? "s" : (last ? "f" : "t"), points[i], name)
         << ",\"cat\":\"flow\",\"id\":" << flows_
-        << (last ? ",\"bp\":\"e\"}" : "}");  // Ends in the span around it, not in the next.
+        << (last ? ",\"bp\":\"e\"}" : "}");  // Binds to the enclosing span, not to the next one.
   }
 }
 

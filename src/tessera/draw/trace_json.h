@@ -12,7 +12,7 @@
 
 namespace tessera TSR_API {
 
-/// A row of a process: where events are shown.
+/// A row of a process, on which events are shown.
 struct TraceTrack {
   int64_t process = 0;
   int64_t thread = 0;
@@ -20,8 +20,8 @@ struct TraceTrack {
   friend auto operator<=>(const TraceTrack&, const TraceTrack&) = default;
 };
 
-/// A moment on a row. Times count from the begin of the trace: viewers keep them as floating-point
-/// numbers, in which nanoseconds since the epoch would be lost.
+/// A point in time on a row. Times count from the start of the trace: viewers store them as
+/// floating-point numbers, which cannot hold nanoseconds since the epoch exactly.
 struct TracePoint {
   TraceTrack track = {};
   int64_t at_ns = 0;
@@ -32,26 +32,27 @@ struct TraceSpan {
   std::string name = {};
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  std::vector<std::pair<std::string, std::string>> details = {};  // Shown when it is selected.
+  std::vector<std::pair<std::string, std::string>> details = {};  // Shown if the user selects it.
 };
 
-/// Writes a trace in Chrome's JSON form, which Perfetto (ui.perfetto.dev) and chrome://tracing
-/// open. Spans of one row must not overlap, except that one may lie within another: assign_rows.
+/// Writes a trace in Chrome's JSON format, which Perfetto (ui.perfetto.dev) and chrome://tracing
+/// open. Spans of one row must be disjoint or nested; see assign_rows.
 class TraceWriter {
  public:
   explicit TraceWriter(std::ostream& out);
 
-  /// Processes are shown in the order of their numbers, as are the rows of a process.
+  /// Viewers show processes, and the rows of a process, in the order of their numbers.
   void name_process(int64_t process, std::string_view name);
   void name_thread(TraceTrack track, std::string_view name);
 
   void span(const TraceSpan& span);
   void instant(const TracePoint& point, std::string_view name);
   void counter(const TracePoint& point, std::string_view name, double value);
-  /// An arrow from point to point, in order of time, each within a span of its row.
+  /// An arrow through the points, which are in order of time; each must be within a span of its
+  /// row.
   void flow(std::span<const TracePoint> points, std::string_view name);
 
-  /// Once, at the end.
+  /// Call once, at the end.
   void finish();
 
  private:
@@ -67,8 +68,8 @@ struct TimeRange {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
-/// A row for each range so that ranges of one row do not overlap, with few rows; `ranges` are
-/// sorted by their begin.
+/// Assigns a row to each range, so that ranges of one row do not overlap, with few rows. `ranges`
+/// must be sorted by begin.
 std::vector<size_t> assign_rows(std::span<const TimeRange> ranges);
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ template <class T>
 std::string text_of(const std::optional<T>& value) {
   return value ? text_of(*value) : "None";
 }
-// What it answers is compared with the groups.
+// A function itself cannot be compared; the groups made from its result are.
 std::string text_of(const EmbeddingRanks& function) {
   return function ? "a function" : "None";
 }

@@ -9,7 +9,7 @@
 #include "tessera/plan/nemo/plan.h"
 #include "tessera/plan/olmo/config.h"
 
-/// The arguments of a call that makes groups, a line each, with their names in the dialect.
+/// The arguments of a call that makes groups, one per line, with their names in the dialect.
 namespace tessera::dialect::detail {
 
 using Lines = std::vector<std::string>;
@@ -20,9 +20,8 @@ Lines lines_of(const nemo::DistributedConfig& config, const nemo::ParallelismSiz
 Lines lines_of(const olmo::WorldMeshConfig& config, const std::optional<std::string>& device_type,
                int64_t num_nodes);
 
-/// **Collective.** Ranks that were given different arguments would wait for each other in groups
-/// that the others do not make: all throw the same ConfigError instead, which names the argument
-/// and its values.
+/// **Collective.** With different arguments, ranks would hang in groups that the others do not
+/// make. Instead, all ranks throw the same ConfigError, which names the argument and its values.
 void check_same_arguments(const Group& group, const std::string& call, const Lines& lines);
 
 }  // namespace tessera::dialect::detail

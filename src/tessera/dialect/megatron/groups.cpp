@@ -1,4 +1,4 @@
-// The getters of groups.
+// The getters for groups.
 #include "tessera/base/check.h"
 #include "tessera/dialect/megatron/state.h"
 
@@ -15,7 +15,7 @@ constexpr std::string_view kTensorAndContext = "TENSOR_AND_CONTEXT_PARALLEL_GROU
 constexpr std::string_view kExpertData = "EXPERT_DATA_PARALLEL_GROUP";
 constexpr std::string_view kGlooSuffix = "_GLOO";
 
-// Which argument of initialize_model_parallel makes groups of this name.
+// The argument of initialize_model_parallel that makes groups of this name.
 std::string_view wanted_argument(std::string_view name) {
   if (name.find(kGlooSuffix) != name.npos) return "create_gloo_process_groups = true";
   if (name.ends_with("_AG")) return "create_all_gather_group = true";
@@ -27,7 +27,7 @@ std::string gloo(std::string_view name) {
   return concat(name, kGlooSuffix);
 }
 
-// Level `number` of the hierarchy of this name.
+// The name of level `number` of this hierarchy.
 std::string level(std::string_view name, size_t number) {
   return concat("HIERARCHICAL_", name, "_L", number);
 }
@@ -76,8 +76,8 @@ bool ParallelState::has_instances() const {
   return realized_ && plan().find(kPartialData) != nullptr;
 }
 
-// The getters of a group that every argument leaves the same: one that must exist, and one that
-// may.
+// Defines both getters of a group that does not depend on arguments: for a group that must exist,
+// and for one that may.
 #define TSR_GETTERS(function, name)                                            \
   Group ParallelState::function() const {                                      \
     return need(name);                                                         \
@@ -141,7 +141,7 @@ std::optional<std::vector<Group>> ParallelState::get_hierarchical_context_parall
   std::vector<Group> levels;
   while (const auto group = find(level(kContext, levels.size()))) levels.push_back(*group);
   if (!levels.empty()) return levels;
-  if (check_initialized) (void)need(level(kContext, 0));  // Says why there is none.
+  if (check_initialized) (void)need(level(kContext, 0));  // Throws with the reason.
   return std::nullopt;
 }
 

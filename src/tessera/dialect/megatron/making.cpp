@@ -1,4 +1,4 @@
-// Groups that are made by hand, and the time-outs of all.
+// Makes individual groups and sets the time-outs of all groups.
 #include <algorithm>
 
 #include "tessera/base/check.h"
@@ -15,7 +15,7 @@ Backend backend_named(const std::optional<std::string>& name) {
   return *name == "gloo" ? Backend::kGloo : Backend::kNccl;
 }
 
-// One stands for every level.
+// A single entry applies to every level.
 std::optional<std::vector<NcclOptions>> options_of(const std::vector<NcclOptions>& options,
                                                    size_t num_levels) {
   if (options.empty()) return std::nullopt;
@@ -62,7 +62,7 @@ HierarchicalGroups ParallelState::create_hierarchical_groups(
   HierarchicalGroups made;
   for (const Group& group : make_own(specs, GlobalRank{rank}, timeout)) {
     if (group.lane() == Lane::kControl) {
-      made.gloo_groups.back() = group;  // The twin of the group before.
+      made.gloo_groups.back() = group;  // The twin of the previous group.
     } else {
       made.groups.push_back(group);
       made.gloo_groups.emplace_back();
@@ -109,7 +109,7 @@ void ParallelState::update_pg_timeout(std::chrono::milliseconds timeout,
     barrier(*pg);
     return pg->set_timeout(timeout);
   }
-  // Ranks that are in none of the groups must come to the barrier, too.
+  // Ranks outside all groups must also reach the barrier.
   if (groups_.empty() && !has_made_groups_) {
     throw StateError(
         "there are no groups yet; call initialize_model_parallel or create_group "

@@ -14,13 +14,13 @@
 namespace tessera {
 namespace megatron TSR_API {
 
-/// Scratch memory by name and dtype, which only grows: who asks again for as much or less gets the
-/// same memory, with whatever is in it.
+/// Scratch memory by name and dtype. It only grows: a request for the same size or less returns the
+/// same memory with its current content.
 class GlobalMemoryBuffer {
  public:
   explicit GlobalMemoryBuffer(c10::Device device) : device_(device) {}
 
-  /// Not initialised, without gradient. A shape of no dimensions raises ConfigError.
+  /// Uninitialised, without gradient. ConfigError for a shape without dimensions.
   at::Tensor get_tensor(const std::vector<int64_t>& tensor_shape, at::ScalarType dtype,
                         const std::string& name);
   int64_t num_buffers() const { return static_cast<int64_t>(buffers_.size()); }
@@ -30,8 +30,8 @@ class GlobalMemoryBuffer {
   std::map<std::pair<std::string, at::ScalarType>, at::Tensor> buffers_;
 };
 
-/// Memory that the ranks of a tensor-parallel group could all reach. Tessera has none, so it
-/// answers as Megatron's does where PyTorch has none: nothing.
+/// Symmetric memory, which all ranks of a tensor-parallel group could access. Tessera has none, so
+/// it returns nothing, as Megatron's buffer does if PyTorch lacks symmetric memory.
 class GlobalSymmetricMemoryBuffer {
  public:
   std::optional<at::Tensor> maybe_get_tensor(const std::vector<int64_t>& tensor_shape,

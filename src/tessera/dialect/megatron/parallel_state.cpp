@@ -5,7 +5,7 @@
 namespace tessera::megatron {
 namespace {
 
-// What was set before there was a world.
+// The state that was set before there was a world.
 ParallelState& pending() {
   static ParallelState state;
   return state;
@@ -24,8 +24,8 @@ ParallelState& parallel_state() {
   return world == nullptr ? pending() : world->attached<Attached>().state;
 }
 
-// A function calls the member of its name. These macros write one from the types of its parameters,
-// the last one both forms of a getter.
+// Each function calls the member of the same name. These macros define one from its parameter
+// types; the last macro defines both forms of a getter.
 #define TSR_CALL0(name)                              \
   auto name() -> decltype(parallel_state().name()) { \
     return parallel_state().name();                  \

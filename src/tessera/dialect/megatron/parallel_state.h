@@ -9,7 +9,7 @@
 #include "tessera/topology/rank_generator.h"
 
 /// Megatron-Core's `parallel_state` under its names: functions on the state of the current world.
-/// docs/dialects/megatron.md lists where this differs from the page.
+/// docs/dialects/megatron.md lists the differences from the documented API.
 ///
 ///   World::make_current(World::connect());
 ///   megatron::initialize_model_parallel({.tensor_model_parallel_size = 2});
@@ -19,28 +19,28 @@ namespace megatron TSR_API {
 
 using tessera::RankGenerator;  // With get_mask and get_ranks.
 
-/// The state that the functions below act on: the current world's. Without one, a state that waits
-/// for the next world, which takes over its overrides and buffers.
+/// The state of the current world, on which the functions below act. Without a world, a pending
+/// state; the next world takes over its overrides and buffers.
 ParallelState& parallel_state();
 
 #define TSR_CONST
 #include "tessera/dialect/megatron/functions.h"
 #undef TSR_CONST
 
-/// The groups that the masked sizes span over ranks 0..world_size-1, first size fastest.
+/// The groups that the masked sizes span over ranks 0..world_size-1; the first size varies fastest.
 std::vector<Ranks> generate_masked_orthogonal_rank_groups(int64_t world_size,
                                                           const std::vector<int64_t>& parallel_size,
                                                           const std::vector<bool>& mask);
 
-/// The stages that hold the word embeddings (the first and the last) and the position embeddings
-/// (the first), unless a callback says otherwise.
+/// The stages that hold the word embeddings (first and last) and the position embeddings (first),
+/// unless a callback chooses others.
 Ranks default_embedding_ranks(const Ranks& pp_ranks);
 Ranks default_position_embedding_ranks(const Ranks& pp_ranks);
 
-/// The options of one kind of group; nothing where the configuration does not speak of it.
+/// The options of one kind of group; nullopt if the configuration has none for it.
 std::optional<NcclOptions> get_nccl_options(const std::string& pg_name,
                                             const NcclConfig& nccl_comm_cfgs);
-/// Sets one option from its text, as it would stand in the file.
+/// Sets one option from its text, as written in the file.
 void overwrite_nccl_comm_cfgs(NcclConfig& nccl_comm_cfgs, const std::string& pg_name,
                               const std::pair<std::string, std::string>& key_value_pair);
 

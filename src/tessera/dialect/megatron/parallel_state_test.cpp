@@ -16,7 +16,7 @@ class ParallelStateTest : public testing::Test {
  protected:
   ~ParallelStateTest() override {
     World::clear_current();
-    destroy_model_parallel();  // What waits for the next world.
+    destroy_model_parallel();  // Clears the pending state.
   }
   static void act(int64_t rank, int64_t size) {
     World::make_current(World::fake(GlobalRank{rank}, size));
@@ -41,7 +41,7 @@ TEST_F(ParallelStateTest, GettersNameTheCallThatMustComeFirst) {
   EXPECT_FALSE(get_tensor_model_parallel_group(false).has_value());
 }
 
-// All ranks meet in the barrier, whether or not they are in a group.
+// All ranks reach the barrier, even those outside all groups.
 TEST_F(ParallelStateTest, RanksInNoGroupGetTheTimeoutToo) {
   act(3, 4);
   create_group({0, 1});

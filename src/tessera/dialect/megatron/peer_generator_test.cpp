@@ -20,7 +20,7 @@ struct Cluster {
   int64_t world() const { return nodes * gpus; }
   int64_t dp() const { return world() / (tp * pp * cp); }
   int64_t expert_dp() const { return world() / (tp * pp * ep); }
-  int64_t stage() const { return world() / pp; }  // Ranks of one.
+  int64_t stage() const { return world() / pp; }  // Ranks per stage.
 };
 
 RankGroup run_of(int64_t first, int64_t end, int64_t step = 1) {
@@ -39,7 +39,7 @@ Groups groups(int64_t count, int64_t size, int64_t step, Begin begin) {
   return all;
 }
 
-// Ranks lie as [pp][dp][cp][tp], the last fastest.
+// Ranks are laid out as [pp][dp][cp][tp], the last fastest.
 Groups data(const Cluster& c) {
   const int64_t step = c.cp * c.tp;
   return groups(c.pp * step, c.dp(), step,
@@ -56,7 +56,7 @@ Groups context(const Cluster& c) {
                 [&](int64_t i) { return i / c.tp * c.tp * c.cp + i % c.tp; });
 }
 
-// The m-th of every data-context group.
+// The m-th rank of every data-context group.
 Groups model(const Cluster& c) {
   const Groups lines = data_context(c);
   Groups all(lines.front().size());
@@ -89,7 +89,7 @@ Groups tensor_data(const Cluster& c) {
   return all;
 }
 
-// The experts' ranks lie as [pp][dp][ep][tp].
+// Expert ranks are laid out as [pp][dp][ep][tp].
 Groups expert_data(const Cluster& c) {
   const int64_t step = c.ep * c.tp;
   return groups(c.pp * step, c.expert_dp(), step,

@@ -1,5 +1,5 @@
-// The cases of Megatron-Core's own tests of parallel_state, in fake worlds of eight ranks, each as
-// every rank. Comments name the peer's cases.
+// The cases of Megatron-Core's own tests of parallel_state, in fake worlds of eight ranks, each run
+// as every rank. Comments name the peer's cases.
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ void as_rank(int64_t rank, const std::function<void()>& body) {
   World::clear_current();
 }
 
-// As every rank of eight, with both of the orders that the peer tries.
+// Runs `body` as each of eight ranks, with both orders that the peer tests.
 void as_every_rank(MegatronConfig config, const std::function<void(int64_t rank)>& body) {
   for (const std::string& order : kOrders) {
     config.order = order;
@@ -157,7 +157,7 @@ Ranks ranks_of(const Group& group) {
   return ranks;
 }
 
-// What the peer compares between two orders.
+// The values that the peer compares between two orders.
 struct Seen {
   Ranks own = {};  // This rank in tp, dp, pp and ep.
   Ranks tp = {}, cp = {}, dp = {}, pp = {}, model = {}, amax = {}, expert_dp = {}, tp_ep = {};
@@ -178,7 +178,7 @@ Seen see() {
           .tp_ep = ranks_of(get_expert_tensor_and_model_parallel_group())};
 }
 
-// As one rank of a configuration in this order.
+// As one rank of a configuration with this order.
 Seen seen_with(const Sizes& sizes, const std::string& order, int64_t rank) {
   Seen seen;
   as_rank(rank, [&] {

@@ -165,8 +165,8 @@ bool ParallelState::is_pipeline_last_stage(bool ignore_virtual,
   return get_pipeline_model_parallel_rank() == get_pipeline_model_parallel_world_size() - 1;
 }
 
-// The order in which a callback listed the ranks decides: its first holds the embeddings of the
-// first virtual stage, its last those of the last.
+// The callback's order of ranks decides: the first one holds the embeddings of the first virtual
+// stage, the last one those of the last virtual stage.
 bool ParallelState::is_rank_in_embedding_group(bool ignore_virtual,
                                                std::optional<int64_t> vp_stage) const {
   const int64_t rank = world().rank().value;
@@ -195,7 +195,7 @@ int64_t ParallelState::get_expert_model_parallel_src_rank() const {
   return first_rank(get_expert_model_parallel_group());
 }
 
-// The global rank of a stage of the real pipeline: overrides may lead outside it.
+// The global rank of a stage of the real pipeline. An index from overrides may be out of range.
 int64_t ParallelState::pipeline_rank(int64_t index) const {
   const Group group = get_pipeline_model_parallel_group();
   TSR_CHECK(0 <= index && index < group.size(), "stage ", index, " is not one of the ",

@@ -1,4 +1,4 @@
-// From the first call to the last: initialise, destroy, buffers.
+// The lifetime of the state: initialise, destroy, buffers.
 #include "tessera/dialect/megatron/state.h"
 
 #include <ATen/Context.h>
@@ -11,7 +11,7 @@
 namespace tessera::megatron {
 namespace {
 
-// Where the tensors of training live.
+// The device of the training tensors.
 c10::Device device_of(const std::optional<WorldHandle>& world) {
   if (world) return world->backend() == Backend::kNccl ? world->device() : c10::kCPU;
   return at::hasCUDA() ? c10::Device(c10::kCUDA, 0) : c10::kCPU;
@@ -62,7 +62,7 @@ void ParallelState::check_can_initialize() const {
 void ParallelState::initialize_model_parallel(const MegatronConfig& config) {
   const WorldHandle& world = this->world();
   std::optional<Plan> plan;
-  // A file or a callback may fail on one rank alone.
+  // Reading a file or calling a callback may fail on one rank alone.
   check_together(world, "the configuration of initialize_model_parallel", [&] {
     check_can_initialize();
     plan = megatron_plan(world.size(), config);

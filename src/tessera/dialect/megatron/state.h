@@ -26,32 +26,32 @@ class GlobalSymmetricMemoryBuffer;
 using Ranks = std::vector<int64_t>;
 using tessera::MegatronConfig;
 
-/// This rank's group of every level of a hierarchy, and its Gloo twins: nothing for twins that were
-/// not asked for. Empty where the rank is in none.
+/// This rank's group at every level of a hierarchy, and its Gloo twins: nullopt for twins that were
+/// not requested. Empty if the rank is in no group.
 struct HierarchicalGroups {
   std::vector<Group> groups = {};
   std::vector<std::optional<Group>> gloo_groups = {};
 };
 
-/// Megatron-Core's parallel_state as a value: what its module keeps in variables. Several may
-/// exist; the functions of parallel_state.h act on the current world's.
+/// Megatron-Core's parallel_state as a value: it holds what that module keeps in global variables.
+/// Several may exist; the functions of parallel_state.h act on that of the current world.
 ///
-/// A getter that comes before initialize_model_parallel raises StateError; one for a group that the
-/// configuration does not have, or that this rank is not in, ConfigError.
+/// A getter called before initialize_model_parallel raises StateError. A getter of a group that the
+/// configuration lacks, or that this rank is not in, raises ConfigError.
 class ParallelState {
  public:
-  /// Knows no world: holds overrides and buffers alone.
+  /// Without a world: holds only overrides and buffers.
   ParallelState();
   explicit ParallelState(const WorldHandle& world);
-  /// The same, beginning with the overrides and buffers of a state that knows no world.
+  /// Takes over the overrides and buffers of a state without a world.
   ParallelState(const WorldHandle& world, ParallelState before);
   ParallelState(ParallelState&&) noexcept;
   ParallelState& operator=(ParallelState&&) noexcept;
   ~ParallelState();
 
-  /// What the groups were made from; StateError before initialize_model_parallel.
+  /// The plan that the groups were made from; StateError before initialize_model_parallel.
   const Plan& plan() const;
-  /// Every group made here that this rank is in, in the order of creation.
+  /// Every group made here that contains this rank, in order of creation.
   std::span<const Group> groups() const { return groups_; }
 
 #define TSR_CONST const
@@ -66,11 +66,11 @@ class ParallelState {
 
   const WorldHandle& world() const;
   const RealizedPlan& realized() const;
-  /// The group of this name; ConfigError with the reason where this rank has none.
+  /// The group of this name; ConfigError with the reason if this rank has none.
   Group need(std::string_view name) const;
   std::optional<Group> find(std::string_view name) const;
   std::optional<Group> get(std::string_view name, bool check_initialized) const;
-  /// Whether the optimizer has several instances, so that data-parallel groups have parts.
+  /// Whether the optimizer has several instances, so that data-parallel groups are split.
   bool has_instances() const;
   void check_can_initialize() const;
   void keep_embedding_ranks();
@@ -83,8 +83,8 @@ class ParallelState {
   std::optional<WorldHandle> world_;
   std::optional<RealizedPlan> realized_;
   std::vector<Group> groups_;
-  bool has_made_groups_ = false;  // Whether or not this rank is in any.
-  Ranks embedding_ranks_;  // As the callback listed them; empty where this rank is not among them.
+  bool has_made_groups_ = false;  // Even if this rank is in none.
+  Ranks embedding_ranks_;         // In the callback's order; empty if this rank is not among them.
   Override tensor_;
   Override pipeline_;
   Override data_;

@@ -57,7 +57,7 @@ DeviceMesh world_mesh(const Plan& plan, const WorldHandle& world) {
   return mesh;
 }
 
-// The experts' mesh of this rank; of the first rank where this one is in none.
+// The expert mesh of this rank, or that of the first rank if this one is in none.
 Layout own_moe_layout(const Layout& moe, GlobalRank rank, MoeMesh kind) {
   const AxisNames names =
       kind == MoeMesh::kDocument ? AxisNames{"pp", "ep_shard", "ep"} : AxisNames{"ep_shard", "ep"};
@@ -65,7 +65,7 @@ Layout own_moe_layout(const Layout& moe, GlobalRank rank, MoeMesh kind) {
   return moe.select(names, moe.contains(rank) ? rank : moe.rank(first));
 }
 
-// The plan, which is the same on all ranks of the mesh.
+// The plan, after checking that all ranks of the mesh have the same one.
 Plan agreed_plan(const WorldHandle& world, const DistributedConfig& config,
                  const ParallelismSizes& sizes, std::optional<int64_t> world_size,
                  const MeshOptions& options) {
@@ -74,7 +74,7 @@ Plan agreed_plan(const WorldHandle& world, const DistributedConfig& config,
     check_world_size(world_size, world, options);
     plan = nemo_plan(world.size(), config, sizes, options);
   };
-  if (options.ranks) make();  // Of a list that it refuses no group can be made.
+  if (options.ranks) make();  // Throws before a group is made of an invalid list.
   const Group group = options.ranks ? group_of(*options.ranks, world) : world.group();
   if (!group.is_member()) return *std::move(plan);
   check_together(group, "the configuration of create_device_mesh", make);
@@ -129,7 +129,7 @@ DeviceMesh _create_moe_mesh(int64_t pp_size, int64_t ep_shard_size, int64_t ep_s
 DeviceMesh get_flat_mesh(const DeviceMesh& device_mesh, const std::string& name) {
   if (device_mesh.layout().has_axis(name)) return device_mesh.slice({name});
   const std::optional<DeviceMesh> flattened = device_mesh.flattened(name);
-  return flattened ? *flattened : device_mesh.slice({name});  // Which refuses the name.
+  return flattened ? *flattened : device_mesh.slice({name});  // Throws for an unknown name.
 }
 
 DeviceMesh get_submesh(const DeviceMesh& device_mesh, const AxisNames& names) {

@@ -1,4 +1,4 @@
-// Meshes of one rank of many, and what is refused.
+// Meshes as one rank of many, and invalid arguments.
 #include "tessera/dialect/nemo/mesh_utils.h"
 
 #include <gtest/gtest.h>

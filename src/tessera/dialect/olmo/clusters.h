@@ -10,8 +10,8 @@
 namespace tessera {
 namespace olmo TSR_API {
 
-/// The variables that the page sets on the hosts of its own clusters, told by BEAKER_NODE_HOSTNAME;
-/// none elsewhere.
+/// The variables that OLMo-core sets on the hosts of its own clusters, detected by
+/// BEAKER_NODE_HOSTNAME; empty elsewhere.
 std::vector<std::pair<std::string, std::string>> cluster_variables(
     std::chrono::milliseconds timeout);
 

@@ -11,7 +11,7 @@
 namespace tessera::olmo {
 namespace {
 
-/// What the dialect keeps with a world.
+/// The dialect's state per world.
 struct WorldMesh {
   explicit WorldMesh(const WorldHandle&) {}
   std::optional<DeviceMesh> mesh;
@@ -25,7 +25,7 @@ World& current_world() {
   return *world;
 }
 
-// What carries tensors of the device; a fake world carries all.
+// The back end for tensors of the device; a fake world supports all devices.
 Backend backend_of(const std::optional<std::string>& device_type, const WorldHandle& world) {
   TSR_CHECK(!device_type || device_type == "cpu" || device_type == "cuda", "device type '",
             *device_type, "' is unknown; choose cpu or cuda, or leave it to the world");
@@ -46,13 +46,13 @@ void check_free(const WorldMesh& state) {
   }
 }
 
-/// A dimension of a sub-mesh, and the mesh's own dimensions that it is made of.
+/// A dimension of a sub-mesh, and the dimensions of the mesh that it consists of.
 struct Dimension {
   std::string name;
   AxisNames axes;
 };
 
-// Those over which data is parallel, in their order.
+// The data-parallel dimensions, in order.
 std::vector<Dimension> data_dimensions(const DeviceMesh& mesh) {
   const Layout& layout = mesh.layout();
   if (layout.has_axis("ep_replicate") && layout.has_axis("ep_shard")) {
@@ -80,7 +80,7 @@ DeviceMesh sub_mesh(const DeviceMesh& mesh, const std::vector<Dimension>& dimens
   return mesh.slice(names);
 }
 
-// The sub-mesh of one dimension: the first of these that there is.
+// The sub-mesh of one dimension: the first candidate that exists.
 DeviceMesh sub_mesh(const DeviceMesh& mesh, const AxisNames& candidates, const char* kind,
                     const char* config) {
   const auto at = std::ranges::find_if(
@@ -113,7 +113,7 @@ DeviceMesh build_world_mesh(const WorldMeshConfig& config,
   World& world = current_world();
   WorldMesh& state = world.attached<WorldMesh>();
   std::optional<Plan> plan;
-  // The variables may differ between ranks.
+  // The environment may differ between ranks.
   check_together(world, "the configuration of build_world_mesh", [&] {
     check_free(state);
     (void)backend_of(device_type, world);

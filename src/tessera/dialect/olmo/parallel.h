@@ -17,10 +17,10 @@
 #include "tessera/plan/olmo/config.h"
 #include "tessera/plan/plan.h"
 
-/// OLMo-core's `distributed.parallel`. The configuration values are those of plan/olmo/config.h.
-/// docs/dialects/olmo.md has every name, and where this differs from the page.
+/// OLMo-core's `distributed.parallel`. The configuration values are in plan/olmo/config.h.
+/// docs/dialects/olmo.md lists every name and the differences from the documented API.
 ///
-/// A mesh that cannot give what it is asked for raises ConfigError.
+/// ConfigError if a mesh cannot provide what is requested.
 namespace torch::nn {
 class Module;
 }
@@ -28,33 +28,34 @@ class Module;
 namespace tessera {
 namespace olmo TSR_API {
 
-/// **Collective**, in the current world. The mesh of these kinds of parallelism, with every group
-/// that the accessors below give for it, so that those are local. It becomes the world mesh, unless
-/// nothing is configured. Where one rank refuses, all do, and nothing is left behind.
+/// **Collective** in the current world. Makes the mesh of these kinds of parallelism with every
+/// group that the accessors below return for it, so that the accessors are local. It becomes the
+/// world mesh, unless the configuration is empty. If one rank fails, all ranks throw, and nothing
+/// is left behind.
 ///
 ///   const DeviceMesh mesh = build_world_mesh({.dp = {{.name = DataParallelType::hsdp}},
 ///                                             .tp = {{.degree = 8}}});
 ///
-/// A second world mesh, and a process without a world, raise StateError. `device_type` is cpu or
-/// cuda; the world's, unless given.
+/// StateError if there is already a world mesh, or no world. `device_type` is cpu or cuda; default:
+/// the world's.
 DeviceMesh build_world_mesh(const WorldMeshConfig& config = {},
                             const std::optional<std::string>& device_type = std::nullopt);
-/// What build_world_mesh made in the current world; nothing where it made none.
+/// The mesh that build_world_mesh made in the current world; nullopt if there is none.
 std::optional<DeviceMesh> get_world_mesh();
-/// **Collective.** The same mesh from olmo_plan, in any world and without becoming the world mesh.
+/// **Collective.** The same mesh from olmo_plan, in any world; it does not become the world mesh.
 DeviceMesh make_mesh(const WorldHandle& world, const Plan& plan,
                      const std::optional<std::string>& device_type = std::nullopt);
-/// **Collective**, in the current world. All ranks as (ep_replicate, ep_shard), the second of them
-/// of the degree; a negative degree is the whole world. Does not become the world mesh.
+/// **Collective** in the current world. All ranks as (ep_replicate, ep_shard), where ep_shard has
+/// the configured degree; a negative degree means the whole world. Does not become the world mesh.
 DeviceMesh build_expert_parallel_mesh(const ExpertParallelConfig& ep_config,
                                       const std::optional<std::string>& device_type = std::nullopt);
 
-// Sub-meshes through this rank, of any mesh with the page's names. Those with flattened dimensions
-// are collective where the mesh was not made by a function above.
+// Sub-meshes through this rank, of any mesh with OLMo-core's names. Those with flattened dimensions
+// are collective if no function above made the mesh.
 
-/// Whom data is shared out among: (dp), or for HSDP (dp_replicate, dp_shard).
+/// The data-parallel mesh, over which data is split: (dp), or for HSDP (dp_replicate, dp_shard).
 DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh);
-/// Over which a model is wrapped: the same, but the last dimension and cp, where there is one, are
+/// The mesh for wrapping a model: the same, but with the last dimension and cp, if present,
 /// flattened into dp_cp.
 DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh);
 DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh);
@@ -62,29 +63,29 @@ DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh);
 DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh);
 DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh);
 DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh);
-/// The first that there is of ep, ep_shard and dp_shard.
+/// The first of ep, ep_shard and dp_shard that exists.
 DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh);
-/// All dimensions but those of `pp_mesh`, which is get_pp_mesh(device_mesh) unless given.
+/// All dimensions except those of `pp_mesh`; default: get_pp_mesh(device_mesh).
 DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh,
                              const std::optional<DeviceMesh>& pp_mesh = std::nullopt);
-/// The group of get_dp_mesh, flattened into dp where that has two dimensions.
+/// The group of get_dp_mesh, flattened into dp if that has two dimensions.
 Group get_dp_process_group(const DeviceMesh& device_mesh);
 
 /// "2D device mesh with shape (dp=2, tp=4)".
 std::string get_device_mesh_info(const DeviceMesh& device_mesh);
-/// **Collective.** The mesh as one dimension, the first one slowest; named after all of them unless
-/// a name is given, and known by it to every mesh of the same origin.
+/// **Collective.** The mesh flattened to one dimension, the first one slowest. Its default name
+/// joins all names. Every mesh of the same origin finds it by its name.
 DeviceMesh flatten_mesh(const DeviceMesh& device_mesh,
                         const std::optional<std::string>& name = std::nullopt);
 
-/// DataParallelConfig's, with the number of nodes that the variables tell.
+/// That of DataParallelConfig, with the number of nodes from the environment.
 ReplicateAndShardDegree get_replicate_and_shard_degree(const DataParallelConfig& config,
                                                        int64_t dp_world_size);
-/// Refuses enable_async: it is a pass of PyTorch's compiler, which LibTorch does not have.
+/// Throws for enable_async: it is a pass of PyTorch's compiler, which LibTorch lacks.
 void maybe_enable_async_tp(const TensorParallelConfig& config, const DeviceMesh& tp_mesh);
 
-/// Runs a model's stages over a pipeline's ranks: a Pipeline under the page's names. **Collective**
-/// among the ranks of pp_mesh, as all it does.
+/// Runs a model's stages over the ranks of a pipeline: a Pipeline under OLMo-core's names.
+/// Constructor and step() are **collective** over the ranks of pp_mesh.
 ///
 ///   PipelineSchedule schedule({block}, {{.index = rank, .forward = forward}}, get_pp_mesh(mesh),
 ///                             PipelineScheduleType::single_1F1B, loss);
@@ -93,17 +94,17 @@ class PipelineSchedule {
  public:
   using ModelParts = std::vector<std::shared_ptr<torch::nn::Module>>;
 
-  /// `stages` are those of this rank, as many on every rank; `loss_fn` gets every output of the
-  /// last stage; `num_microbatches` is the number of ranks unless given. ConfigError for numbers
-  /// that the schedule does not have.
+  /// `stages` are the stages of this rank; every rank has the same number. `loss_fn` gets every
+  /// output of the last stage. `num_microbatches` defaults to the number of ranks. ConfigError for
+  /// numbers that the schedule does not support.
   PipelineSchedule(ModelParts model_parts, std::vector<Stage> stages, const DeviceMesh& pp_mesh,
                    PipelineScheduleType schedule_name, PipelineLoss loss_fn = {},
                    std::optional<int64_t> num_microbatches = std::nullopt);
 
-  /// Forward and, with a loss function, backward. `args` reach the first stage, `kwargs` every
-  /// stage of the rank that gives them. On the rank of the last stage: each of its outputs, joined
-  /// over all microbatches, and with a loss function the losses of each. Elsewhere there are no
-  /// outputs, and the losses are undefined.
+  /// Runs forward and, with a loss function, backward. `args` go to the first stage, `kwargs` to
+  /// every stage of the calling rank. The rank of the last stage returns each of its outputs,
+  /// concatenated over all microbatches, and with a loss function the loss of each microbatch.
+  /// Other ranks return no outputs and undefined losses.
   std::pair<Tensors, at::Tensor> step(const Tensors& args, const at::Tensor& target = {},
                                       const Keywords& kwargs = {});
 

@@ -90,7 +90,7 @@ TEST_F(OlmoParallel, MissingSubMeshesNameTheConfiguration) {
   EXPECT_THROW(get_pp_stage_mesh(mesh), ConfigError);
 }
 
-// The peer finds neither of them: it looks for names where they are not registered.
+// The peer finds neither of them: it looks up names in a mesh that did not register them.
 TEST_F(OlmoParallel, StagesWithContextParallelismHaveSubMeshes) {
   const DeviceMesh mesh = build_world_mesh(
       {.dp = kFsdp, .tp = {{.degree = 2}}, .cp = {{.degree = 2}}, .pp = {{.degree = 2}}});
@@ -154,7 +154,7 @@ TEST_F(OlmoParallel, AsynchronousTensorParallelismIsRefused) {
                ConfigError);
 }
 
-// The plan is what is made: every group of it, and no other lane.
+// The mesh has every group of the plan, each in its lane.
 TEST_F(OlmoParallel, TheMeshHasThePlansGroups) {
   const Plan plan = olmo_plan(8, {.dp = kHsdp, .cp = {{.degree = 2}}}, 2);
   const DeviceMesh mesh = make_mesh(*World::current(), plan);

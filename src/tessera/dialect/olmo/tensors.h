@@ -11,8 +11,8 @@
 #include "tessera/tensor/dtensor.h"
 #include "tessera/tensor/sharded_flat_tensor.h"
 
-/// OLMo-core's `distributed.tensors`: the tensors of tensor/ with the page's signatures, in which a
-/// group that is not named is the whole world. docs/dialects/olmo.md lists where this differs.
+/// OLMo-core's `distributed.tensors`: the tensors of tensor/ with its signatures, in which the
+/// default group is the whole world. docs/dialects/olmo.md lists the differences.
 namespace tessera {
 namespace olmo TSR_API {
 
@@ -56,8 +56,8 @@ class ShardedFlatParameter : public ShardedFlatTensor {
       : ShardedFlatTensor(parameter) {}
 };
 
-/// The local shape and the global offset of a rank's part, this process's unless given; both empty
-/// for a rank outside the mesh.
+/// The local shape and the global offset of a rank's shard; default: this process's rank. Both are
+/// empty for a rank outside the mesh.
 using tessera::compute_local_shape_and_global_offset;
 using tessera::get_local_shape_and_global_offset;
 Box compute_local_shape_and_global_offset(at::IntArrayRef global_shape, const DeviceMesh& mesh,

@@ -30,7 +30,7 @@ int64_t number(const char* name, const std::string& text) {
   return *value;
 }
 
-// Empty counts as not set.
+// An empty variable counts as unset.
 std::optional<int64_t> optional_number(const char* name) {
   const auto text = variable(name);
   return text && !text->empty() ? std::optional(number(name, *text)) : std::nullopt;
@@ -54,12 +54,12 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// What the launcher said, as the variables that the page reads.
+// Sets the variables that OLMo-core reads to the launcher's values.
 void set_launch_variables(const LaunchInfo& launch) {
   const auto set = [](const char* name, int64_t value) {
     set_if_unset(name, std::to_string(value));
   };
-  if (launch.launcher == "torchrun" && launch.world_size > 1) return;  // They are its own.
+  if (launch.launcher == "torchrun" && launch.world_size > 1) return;  // torchrun has set them.
   set("RANK", launch.rank);
   set("WORLD_SIZE", launch.world_size);
   set("LOCAL_RANK", launch.local_rank);
@@ -78,7 +78,7 @@ Backend backend_of(const std::optional<std::string>& name) {
       concat("backend '", *name, "' is unknown; choose gloo, nccl, cpu:gloo,cuda:nccl or fake"));
 }
 
-// The world that the variables speak of; arguments must not contradict them.
+// The world that the environment describes; arguments must not contradict it.
 LaunchInfo launch_of(const InitArguments& arguments) {
   const LaunchInfo launch = read_launch_info(process_environment());
   const auto agree = [](std::optional<int64_t> given, const char* name, int64_t value) {
@@ -91,7 +91,7 @@ LaunchInfo launch_of(const InitArguments& arguments) {
   return launch;
 }
 
-// What validate_env_vars asks for, in a world that is about to be made.
+// The checks of validate_env_vars, for a world that is about to be made.
 void check_variables() {
   TSR_CHECK(variable("LOCAL_RANK"),
             "LOCAL_RANK is not set; the launcher sets it, or set it to this process's number on "
@@ -123,7 +123,7 @@ void init_distributed(const std::optional<std::string>& backend, std::chrono::mi
   const Backend wanted = backend_of(backend);
   const LaunchInfo launch = launch_of(arguments);
   set_launch_variables(launch);
-  check_variables();  // Before anything is made: a refusal leaves no world behind.
+  check_variables();  // Checks first, so that an error leaves no world behind.
   set_if_unset("TORCH_NCCL_AVOID_RECORD_STREAMS", "1");
   set_if_unset("TORCH_DIST_INIT_BARRIER", "1");
   if (shared_filesytem) set_if_unset("OLMO_SHARED_FS", "1");
@@ -134,7 +134,7 @@ void init_distributed(const std::optional<std::string>& backend, std::chrono::mi
             to_string(wanted), "; ask for the same backend, or shut down first");
   if (world == nullptr) {
     World::make_current(World::connect(launch, {.backend = wanted, .timeout = timeout}));
-  } else if (world->device().is_cuda()) {  // Which the program may have changed since.
+  } else if (world->device().is_cuda()) {  // The program may have changed the current GPU.
     c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(world->device());
   }
 }

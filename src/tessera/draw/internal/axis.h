@@ -8,38 +8,39 @@
 
 namespace tessera::draw::detail {
 
-/// A distance of marks, 1, 2 or 5 times a power of ten, so that at most `most` fit into `length`.
+/// The tick spacing, 1, 2 or 5 times a power of ten, so that at most `most` ticks fit into
+/// `length`.
 double round_step(double length, int64_t most);
 
-/// A part of the line of numbers, and the round numbers in it.
+/// A range of values and its ticks at round numbers.
 struct ValueAxis {
   double low = 0;
   double high = 1;
   double step = 1;
 
-  /// Where a value lies between low (0) and high (1).
+  /// The position of a value between low (0) and high (1).
   double share(double value) const { return (value - low) / (high - low); }
   std::vector<double> marks() const;
 };
 
-/// Holds all values and begins and ends with a mark, of which there are about `most`; an axis of
-/// values that are equal has some room around them.
+/// Covers all values and begins and ends at a tick; has about `most` ticks. If all values are
+/// equal, the axis extends a little to both sides.
 ValueAxis round_axis(double least, double greatest, int64_t most);
 
-/// From the first value to the last.
+/// From the first value to the last, not rounded.
 ValueAxis exact_axis(double least, double greatest, int64_t most);
 
-/// The extremes of a curve's points; 0 to 1 where it has none.
+/// The extremes of a curve's points; 0 to 1 if it has none.
 struct CurveExtent {
   double x_least = 0, x_greatest = 1;
   double y_least = 0, y_greatest = 1;
 };
 CurveExtent extent_of(std::span<const CurveSeries> series);
 
-/// At most `most` points, each the mean of neighbours.
+/// At most `most` points, each the mean of neighbouring points.
 std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, size_t most);
 
-/// Four digits: "2.134", "0.0003", "81.3".
+/// With four significant digits: "2.134", "0.0003", "81.3".
 std::string short_number(double value);
 
 }  // namespace tessera::draw::detail

@@ -6,14 +6,15 @@
 
 namespace tessera::draw::detail {
 
-/// `text` as the content of an element or an attribute of XML or HTML; what such a text may not
-/// hold, or nobody could see, is spelt as by visible_lines().
+/// Escapes `text` for an element or attribute of XML or HTML. visible_lines() spells out characters
+/// that are invalid or invisible there.
 std::string escape_xml(std::string_view text);
 
-/// The document's text; its texts are what people read, as by visible_lines().
+/// The document as text; its strings are passed through visible_lines().
 std::string page_text(nlohmann::ordered_json json);
 
-/// JSON as the content of an HTML script element, which nothing in it can end; the same value.
+/// Escapes JSON for an HTML script element, so that nothing in it can end the element. The value
+/// stays the same.
 std::string escape_for_script(std::string_view json);
 
 }  // namespace tessera::draw::detail

@@ -5,10 +5,10 @@
 
 namespace tessera::draw::detail {
 
-/// The files of a page in page/, put into the program by the build.
+/// The files of a page in page/, which the build embeds into the program.
 struct PageParts {
-  std::string_view frame;  // With the marks @TITLE@, @STYLE@, @BODY@, @DATA@ and @SCRIPT@.
-  std::string_view body;   // With the mark @TITLE@.
+  std::string_view frame;  // With the placeholders @TITLE@, @STYLE@, @BODY@, @DATA@ and @SCRIPT@.
+  std::string_view body;   // With the placeholder @TITLE@.
   std::string_view css;
   std::string_view script;
 };
@@ -16,7 +16,7 @@ extern const PageParts kLayoutPage;
 extern const PageParts kReportPage;
 extern const PageParts kTimelinePage;
 
-/// The page with its title and data; `json` cannot end the script element that it stands in.
+/// The page with its title and data; `json` cannot end the script element that holds it.
 std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json);
 
 }  // namespace tessera::draw::detail
