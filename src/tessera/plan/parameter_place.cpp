@@ -13,7 +13,7 @@ struct Position {
 };
 
 Position position_of(const Plan& plan, GlobalRank rank, std::string_view group) {
-  const RankGroup ranks = *plan.group_of(rank, group);
+  const RankGroup ranks = plan.group_of(rank, group).value_or(RankGroup{rank});
   return {.size = static_cast<int64_t>(ranks.size()),
           .index = std::ranges::find(ranks, rank) - ranks.begin()};
 }
