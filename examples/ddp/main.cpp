@@ -1,5 +1,5 @@
-// A LibTorch program as many are: a module, a dataset, a loader and an optimizer of its own. The
-// five lines with "ddp" behind them make it train on all ranks:
+// An ordinary LibTorch program: a module, a dataset, a loader and an optimizer. The five lines
+// marked "ddp" make it train on all ranks:
 //
 //   tessera run --nproc 2 -- ddp
 #include <torch/torch.h>
@@ -28,7 +28,7 @@ struct Net : nn::Module {
   nn::Linear last = register_module("last", nn::Linear(32, 1));
 };
 
-/// Points of the plane and the height of a wave there.
+/// Points of a plane, and the height of a wave at each point.
 struct Waves : data::Dataset<Waves> {
   data::Example<> get(size_t index) override {
     const auto x = static_cast<double>(index % 32) / 8 - 2;

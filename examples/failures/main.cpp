@@ -1,4 +1,4 @@
-// Fails on purpose, to see what Tessera says: docs/debugging-hangs.md shows each of these.
+// Fails on purpose, to show Tessera's error messages: docs/debugging-hangs.md explains each.
 //
 //   tessera run --nproc 4 -- failures steady|die|throw|hang|mismatch|busy [TIMEOUT-SECONDS]
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace tessera;
 
-// Each rank reduces for ever; rank 1 does something else after a while.
+// Each rank runs all-reduces forever; rank 1 does something else after a while.
 void train(World& world, const std::string& how) {
   const Group all = world.group();
   const RankGroup ranks(all.ranks().begin(), all.ranks().end());

@@ -1,5 +1,5 @@
-// A module of one's own, written with LibTorch alone, trained by Tessera's loop to predict the next
-// byte of a text; with data parallelism if there are several ranks:
+// Your own module, written with LibTorch alone. Tessera's loop trains it to predict the next byte
+// of a text, with data parallelism if there are several ranks:
 //
 //   own_module README.md
 //   tessera run --nproc 2 -- own_module README.md

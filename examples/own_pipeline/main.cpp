@@ -1,4 +1,4 @@
-// A torch::nn::Sequential of one's own as a pipeline over all ranks, with data of one's own:
+// Your own torch::nn::Sequential as a pipeline over all ranks, with your own data:
 //
 //   tessera run --nproc 3 -- own_pipeline
 #include <torch/nn/functional/loss.h>
@@ -19,7 +19,7 @@
 
 using namespace tessera;
 
-// Points on a wave: y = sin(3·x). Each step has others, the same on all ranks.
+// Points on a wave: y = sin(3·x). Each step has different points, the same on all ranks.
 class Wave final : public BatchSource {
  public:
   int64_t batch() const override { return 64; }

@@ -1,5 +1,5 @@
 // Megatron-Core's parallel_state in C++: two tensor-parallel ranks in each of two replicas.
-// docs/dialects/megatron.md has the Python beside it.
+// docs/dialects/megatron.md shows the Python original.
 //
 //   tessera run --nproc 4 -- port_megatron_parallel_state
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
 // NeMo AutoModel's mesh_utils in C++: the mesh of its page's example, and a sum over one of its
-// flattened axes. docs/dialects/nemo.md has the Python beside it.
+// flattened axes. docs/dialects/nemo.md shows the Python original.
 //
 //   tessera run --nproc 8 -- port_nemo_mesh_utils
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
 // OLMo-core's distributed.parallel in C++: a mesh of two pipelines, its sub-meshes, and one step of
-// a pipeline. docs/dialects/olmo.md has the Python beside it.
+// a pipeline. docs/dialects/olmo.md shows the Python original.
 //
 //   tessera run --nproc 4 -- port_olmo_parallel
 #include <ATen/ATen.h>

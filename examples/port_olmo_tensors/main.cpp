@@ -1,5 +1,5 @@
-// OLMo-core's distributed.tensors in C++: a parameter of which every rank holds a part, and where a
-// rank's part of a tensor lies. docs/dialects/olmo.md has the Python beside it.
+// OLMo-core's distributed.tensors in C++: a parameter sharded over all ranks, and the position of a
+// rank's shard in its tensor. docs/dialects/olmo.md shows the Python original.
 //
 //   tessera run --nproc 4 -- port_olmo_tensors
 #include <ATen/ATen.h>

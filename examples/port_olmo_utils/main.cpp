@@ -1,5 +1,5 @@
-// OLMo-core's distributed.utils in C++: values, objects and tensors among ranks, and turns.
-// docs/dialects/olmo.md has the Python beside it.
+// OLMo-core's distributed.utils in C++: exchange of values, objects and tensors, and taking turns.
+// docs/dialects/olmo.md shows the Python original.
 //
 //   tessera run --nproc 3 -- port_olmo_utils
 #include <ATen/ATen.h>

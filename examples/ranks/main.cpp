@@ -1,4 +1,4 @@
-// Every rank says who it is and adds its number to the others': start it by torchrun, srun, mpirun,
+// Every rank prints its rank and the sum of all ranks. Start it with torchrun, srun, mpirun,
 // or alone.
 #include <iostream>
 

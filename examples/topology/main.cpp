@@ -1,4 +1,4 @@
-// A mesh of 2 × 2 × 4 ranks: who talks to whom, and which part of a weight each rank holds.
+// A mesh of 2 × 2 × 4 ranks: its groups, and which shard of a weight each rank holds.
 #include <iostream>
 
 #include "tessera/base/error.h"
@@ -17,11 +17,11 @@ int main() {
     std::cout << "its " << axis << " group: " << join(mesh.group_of(me, {axis}), " ") << "\n";
   }
 
-  // Distant axes flatten into one: here the ranks that hold one copy of the model.
+  // Axes that are not adjacent can be flattened: here the ranks that hold one replica of the model.
   std::cout << "its model copy: "
             << join(mesh.flatten({"pp", "tp"}, "model").group_of(me, {"model"}), " ") << "\n";
 
-  // A (4096, 1024) weight: rows cut over dp, columns over tp.
+  // A (4096, 1024) weight: rows sharded over dp, columns over tp.
   const std::vector<int64_t> shape{4096, 1024};
   const std::vector<int64_t> sub_mesh{2, 4};
   const std::vector<int64_t> at{mesh.coordinate(me, "dp"), mesh.coordinate(me, "tp")};
