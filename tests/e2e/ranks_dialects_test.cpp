@@ -203,7 +203,7 @@ TEST(RanksDialects, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--dialect nemo --world 8 --ep-size 3", "ep_size 3 does not divide"},
       {"--dialect nemo --world 8 --moe-mesh now", "choose document or today"},
       {"--dialect nemo --world 8 --tp-size two", "--tp-size 'two' is not a whole number"},
-      {"--dialect nemo --world 8 --dp 2", "--dp is no flag of nemo; there it is --dp-size"},
+      {"--dialect nemo --world 8 --dp 2", "--dp is not a flag of nemo; there it is --dp-size"},
       {"--dialect olmo --world 8 --dp 2", "it is world / (tp·cp·pp)"},
       {"--world 8 --dp 2", "it is world / (tp·cp·pp)"},
       {"--dialect tessera --world 8 --dp 3", "the product of pp 1, dp 3, cp 1 and tp 1 is 3"},

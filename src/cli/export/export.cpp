@@ -39,7 +39,7 @@ int64_t parse_bytes(std::string_view text) {
   const std::string_view unit = text.substr(end);
   const auto* known = std::ranges::find(kUnits, unit, &Unit::name);
   TSR_CHECK(number && *number > 0 && (unit.empty() || known != kUnits.end()), "--shard-size ", text,
-            " is no size; give bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
+            " is not a size; give bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
   return unit.empty() ? *number : checked_multiply(*number, known->bytes, "--shard-size");
 }
 
@@ -49,12 +49,12 @@ std::string model_of(const std::string& run) {
   if (fs::exists(model / "config.json")) return model;
   const bool is_run = fs::exists(fs::path(run) / RunFolder::kMetrics);
   throw DataError(concat(run, is_run ? " holds no weights; train again with --run.save=true"
-                                     : " is no run directory: it holds no model"));
+                                     : " is not a run directory: it holds no model"));
 }
 
 void check_empty(const std::string& folder) {
   TSR_CHECK(!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)), folder,
-            " exists and is no empty folder; choose another one");
+            " exists and is not an empty folder; choose another one");
 }
 
 void copy_weights(const WeightFiles& from, const std::string& to, int64_t shard_bytes) {

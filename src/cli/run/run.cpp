@@ -125,7 +125,7 @@ LaunchOptions options_of(const Flags& flags) {
             "; leave one of them out");
   options.max_restarts = flags.max_restarts.value_or(0);
   TSR_CHECK(flags.master_port.value_or(1) != 0,
-            "--master-port 0 is no port; leave it out for a free one");
+            "--master-port 0 is not a port; leave it out for a free one");
   options.master_port = flags.master_port.value_or(0);
   if (options.rendezvous.host.empty()) options.rendezvous.host = options.master_addr;
   options.out_color = color_mode(flags.color, STDOUT_FILENO);
