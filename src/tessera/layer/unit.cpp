@@ -6,6 +6,14 @@
 
 namespace tessera {
 
+Parameters parameters_of(std::span<const Unit> units) {
+  Parameters all;
+  for (const Unit& unit : units) {
+    all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
+  }
+  return all;
+}
+
 Model model_of(std::vector<Unit> units, ModelLoss loss) {
   const auto count = static_cast<int64_t>(units.size());
   const auto build = [units = std::move(units)](Span wanted) {

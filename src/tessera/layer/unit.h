@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct Unit {
   /// Whether `forward` puts the expensive weight gradients into Pass::deferred.
   bool defers = false;
 };
+
+/// Those of all units, in their order.
+Parameters parameters_of(std::span<const Unit> units);
 
 /// A parameter that two units share under one name.
 struct TiedParameter {

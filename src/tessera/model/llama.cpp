@@ -22,11 +22,7 @@ at::Tensor Llama::forward(const at::Tensor& tokens, const Pass& pass) const {
 }
 
 Parameters Llama::named_parameters() const {
-  Parameters all;
-  for (const Unit& unit : units_) {
-    all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
-  }
-  return all;
+  return parameters_of(units_);
 }
 
 int64_t Llama::parameter_count() const {

@@ -107,11 +107,7 @@ bool is_no_parameter(std::string_view name, const LlamaConfig& config) {
 }
 
 Parameters whole_llama(const LlamaConfig& config) {
-  Parameters all;
-  for (Unit& unit : llama_units(config, {}, {0, num_llama_units(config)})) {
-    all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
-  }
-  return all;
+  return parameters_of(llama_units(config, {}, {0, num_llama_units(config)}));
 }
 
 }  // namespace

@@ -34,14 +34,6 @@ std::map<std::string, std::vector<Parameter*>> by_buffer(Unit& unit, const Model
 
 }  // namespace
 
-Parameters ModelStage::parameters() const {
-  Parameters all;
-  for (const Unit& unit : units) {
-    all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
-  }
-  return all;
-}
-
 std::vector<ModelStage> build_stages(const Model& model, const Schedule& schedule, GroupRank rank) {
   const std::vector<Span> units = stage_units(model, schedule.num_stages());
   std::vector<ModelStage> stages;

@@ -17,7 +17,7 @@ struct ModelStage {
   std::vector<Unit> units = {};
 
   /// The parameters of all its units.
-  Parameters parameters() const;
+  Parameters parameters() const { return parameters_of(units); }
 };
 
 /// The stages that a rank of a pipeline runs. Local.

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <tuple>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/check.h"
@@ -67,8 +67,8 @@ struct FsdpStage::State {
   FsdpOptions options;
   FsdpGroups groups;
   std::vector<std::string> description = {};  // One line per parameter.
-  bool reduces = false;                // The backward pass under way is the last of the step.
-  std::vector<size_t> in_flight = {};  // Reductions in the order in which they were started.
+  bool reduces = false;                  // The backward pass under way is the last of the step.
+  std::optional<size_t> in_flight = {};  // The unit whose reduction was started last.
 
   bool is_per_unit() const { return options.when == ShardTime::kPerUnit; }
   bool keeps() const { return options.reshard == Reshard::kKeep; }
@@ -93,8 +93,6 @@ struct FsdpStage::State {
   }
 };
 
-// One buffer per dtype, and one for what is not trained: it has no gradients to reduce. Tied
-// parameters have buffers of their own, so that both copies are cut alike.
 void FsdpStage::State::shard(size_t index, Unit& unit) {
   for (const Parameter& parameter : unit.parameters) {
     description.push_back(concat("parameter '", parameter.name, "' of shape (",
@@ -161,9 +159,9 @@ void FsdpStage::State::on_gradient(size_t index) {
 
 // The sum over the replicas of one unit runs beside the backward pass of the next.
 void FsdpStage::State::start_reduce(size_t index) {
-  if (!in_flight.empty()) units[in_flight.back()].advance_reduce();
+  if (in_flight) units[*in_flight].advance_reduce();
   units[index].start_reduce();
-  in_flight.push_back(index);
+  in_flight = index;
 }
 
 FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpOptions& options,
@@ -208,7 +206,7 @@ void FsdpStage::start() {
 
 void FsdpStage::begin_step() {
   state_->reduces = false;
-  state_->in_flight.clear();
+  state_->in_flight.reset();
   for (ShardedUnit& unit : state_->units) {
     unit.num_ready = 0;
     unit.is_reduced = false;

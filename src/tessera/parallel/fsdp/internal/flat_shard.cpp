@@ -33,12 +33,6 @@ at::Tensor local_values(const at::Tensor& full, const Part& part) {
 
 }  // namespace
 
-int64_t FlatShard::Member::numel() const {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
 FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local,
                      const FsdpGroups& groups, const FsdpOptions& options)
     : gatherers_(groups.shard),
@@ -54,16 +48,14 @@ FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local
   int64_t begin = 0;
   for (size_t i = 0; i < full.size(); ++i) {
     Parameter& parameter = *local[i];
-    const std::vector<int64_t> shape = full[i].sizes().vec();
     parameter.tensor =
         local_values(full[i], parameter.place.part).requires_grad_(full[i].requires_grad());
     members_.push_back({.full = full[i],
-                        .shape = shape,
                         .begin = begin,
                         .local = parameter.tensor,
                         .local_begin = std::clamp(begin - own_begin, int64_t{0}, piece_)});
-    full[i].set_data(view_into(flat_, begin, shape));
-    begin += members_.back().numel();
+    full[i].set_data(view_into(flat_, begin, full[i].sizes()));
+    begin += full[i].numel();
   }
 }
 
@@ -128,7 +120,7 @@ at::Tensor FlatShard::flat_gradients() const {
   for (const Member& member : members_) {
     const at::Tensor gradient = member.full.grad();
     if (!gradient.defined()) continue;
-    at::Tensor view = flat.narrow(0, member.begin, member.numel()).view(member.shape);
+    at::Tensor view = flat.narrow(0, member.begin, gradient.numel()).view(gradient.sizes());
     at::mul_out(view, gradient.to(flat.scalar_type()), at::scalar_tensor(options_.share, options));
     member.full.mutable_grad().reset();
   }

@@ -30,7 +30,6 @@ class FlatShard {
   void start_gather();
   /// Waits until the module's tensors have their values.
   void finish_gather();
-  bool is_gathered() const { return is_gathered_; }
   /// Takes their memory back.
   void free();
   /// The next gather() gathers again, e.g. since the shards have new values; the memory stays.
@@ -48,12 +47,9 @@ class FlatShard {
  private:
   struct Member {
     at::Tensor full;
-    std::vector<int64_t> shape;
     int64_t begin = 0;        // In the flat buffer.
     at::Tensor local;         // This rank's run of it, maybe empty,
     int64_t local_begin = 0;  // and where it begins in this rank's piece.
-
-    int64_t numel() const;
   };
   at::Tensor source() const;
   at::Tensor flat_gradients() const;
