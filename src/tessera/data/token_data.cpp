@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 void check_weights(const DataOptions& options) {
-  TSR_CHECK(!options.paths.empty(), "there is no data; give a file or a folder");
+  TSR_CHECK(!options.paths.empty(), "no data was given; give a file or a folder");
   const size_t count = options.weights.size();
   TSR_CHECK(count == 0 || count == options.paths.size(), count, " weights for ",
             options.paths.size(), " paths; give one per path, or none");

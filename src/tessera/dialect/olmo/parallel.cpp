@@ -194,7 +194,7 @@ DeviceMesh get_pp_stage_mesh(const DeviceMesh& device_mesh,
   for (const std::string& name : device_mesh.axis_names()) {
     if (std::ranges::find(left_out, name) == left_out.end()) names.push_back(name);
   }
-  TSR_CHECK(!names.empty(), device_mesh, " has no dimension besides ", join(left_out, ", "),
+  TSR_CHECK(!names.empty(), device_mesh, " has no dimension other than ", join(left_out, ", "),
             ", so a stage has no mesh; a stage of one rank needs none");
   return device_mesh.slice(names);
 }
