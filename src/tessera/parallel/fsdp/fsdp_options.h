@@ -2,6 +2,7 @@
 
 #include <ATen/core/ScalarType.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "tessera/base/export.h"
@@ -14,6 +15,7 @@ enum class Reshard {
   kAlways,      // After its forward pass, and again after its backward pass.
   kAllButLast,  // The same, but the last unit stays for its backward pass, which comes next.
   kNever,       // After its backward pass alone.
+  kToSmaller,   // After its forward pass it stays sharded over a smaller group of ranks.
   kKeep,        // Not at all (ZeRO-1): each step gathers the new values once.
 };
 
@@ -25,12 +27,19 @@ enum class ShardTime {
 
 struct FsdpOptions {
   Reshard reshard = Reshard::kAllButLast;
+  /// The number of ranks of the smaller group of kToSmaller; it must divide that of the shards.
+  int64_t smaller = 1;
   ShardTime when = ShardTime::kPerUnit;
+  /// Whether each slice of a batch is reduced, so that no rank holds more gradients than its
+  /// shards; otherwise the gradients of the slices are summed first and reduced once.
+  bool reduce_each = false;
   /// The dtype of gathered parameters, of compute and of gradients; that of the parameters, unless
   /// set. The shards keep theirs.
   std::optional<at::ScalarType> compute_dtype = std::nullopt;
   /// The dtype in which gradients are summed; that of the gradients, unless set.
   std::optional<at::ScalarType> reduce_dtype = std::nullopt;
+  /// Whether shards, their gradients and with them the optimizer's state stay in the CPU's memory.
+  bool offload = false;
   double share = 1;  // This rank's share of the rows of a batch.
 };
 
