@@ -17,6 +17,17 @@ bool is_alone(const Group& group) {
   return group.size() == 1 || group.backend() == Backend::kFake;
 }
 
+// Other ranks or another lane with the options of a group.
+Group group_like(const Group& group, const RankGroup& ranks, Lane lane) {
+  const GroupState& state = group.state();
+  state.world().check_open();
+  // Keeps the world alive by keeping a group of it.
+  const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
+  const GroupOptions options{
+      .name = state.name(), .lane = lane, .backend = state.backend(), .timeout = state.timeout()};
+  return Group(std::make_shared<GroupState>(world, ranks, options));
+}
+
 std::string first_difference(const std::vector<std::string>& mine,
                              const std::vector<std::string>& wanted) {
   for (size_t i = 0; i < std::max(mine.size(), wanted.size()); ++i) {
@@ -30,13 +41,14 @@ std::string first_difference(const std::vector<std::string>& mine,
 }  // namespace
 
 Group on_lane(const Group& group, Lane lane) {
-  const GroupState& state = group.state();
-  state.world().check_open();
-  // Keeps the world alive by keeping a group of it.
-  const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
-  const GroupOptions options{
-      .name = state.name(), .lane = lane, .backend = state.backend(), .timeout = state.timeout()};
-  return Group(std::make_shared<GroupState>(world, state.ranks(), options));
+  return group_like(group, group.ranks(), lane);
+}
+
+Group neighbours(const Group& group, int64_t size) {
+  TSR_CHECK(size >= 1 && group.size() % size == 0, "cannot split group '", group.name(), "' of ",
+            group.size(), " ranks into groups of ", size, "; choose a divisor of ", group.size());
+  const auto begin = group.ranks().begin() + group.rank().value / size * size;
+  return group_like(group, RankGroup(begin, begin + size), group.lane());
 }
 
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {

@@ -14,6 +14,10 @@ namespace tessera TSR_API {
 /// The same ranks on another lane. Local: the first use creates the communicator.
 Group on_lane(const Group& group, Lane lane);
 
+/// The group's ranks in groups of `size` consecutive ones: the group that has this rank. Local.
+/// ConfigError unless `size` divides that of the group.
+Group neighbours(const Group& group, int64_t size);
+
 /// **Collective.** Runs `check` on every rank of the group. If it throws on one rank, all throw:
 /// that rank its own error, the others ConfigError with `what`.
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check);

@@ -1,7 +1,6 @@
 #include "tessera/plan/parameter_place.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tessera {
 namespace {
@@ -30,17 +29,12 @@ void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Posi
 
 // Each parameter keeps the elements in this rank's piece of the flat buffer.
 void cut_for_shards(std::vector<ParameterPlace>& places, Position shard) {
-  const int64_t total = std::accumulate(
-      places.begin(), places.end(), int64_t{0},
-      [](int64_t sum, const ParameterPlace& place) { return sum + place.part.numel(); });
-  const Span piece = chunk(total, shard.size, shard.index);
-  int64_t begin = 0;  // Offset of this parameter in the flat buffer.
-  for (ParameterPlace& place : places) {
-    const int64_t size = place.part.numel();
-    const auto within = [&](int64_t at) { return std::clamp(at - begin, int64_t{0}, size); };
-    place.part = place.part.run({within(piece.begin), within(piece.end)});
-    place.cut_over.insert(place.cut_over.end(), {"dp_shard", "cp"});
-    begin += size;
+  std::vector<Part> parts;
+  for (const ParameterPlace& place : places) parts.push_back(place.part);
+  parts = cut_flat(parts, shard.size, shard.index);
+  for (size_t i = 0; i < places.size(); ++i) {
+    places[i].part = parts[i];
+    places[i].cut_over.insert(places[i].cut_over.end(), {"dp_shard", "cp"});
   }
 }
 

@@ -48,4 +48,20 @@ std::vector<Span> Part::spans() const {
   return spans;
 }
 
+std::vector<Part> cut_flat(const std::vector<Part>& parts, int64_t pieces, int64_t index) {
+  int64_t total = 0;
+  for (const Part& part : parts) total += part.numel();
+  const Span piece = chunk(total, pieces, index);
+  std::vector<Part> cut;
+  int64_t begin = 0;  // Of the part, among all elements.
+  for (const Part& part : parts) {
+    const auto within = [&](int64_t at) {
+      return std::clamp(at - begin, int64_t{0}, part.numel());
+    };
+    cut.push_back(part.run({within(piece.begin), within(piece.end)}));
+    begin += part.numel();
+  }
+  return cut;
+}
+
 }  // namespace tessera

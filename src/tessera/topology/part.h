@@ -45,4 +45,8 @@ class Part {
   Span elements_;  // Relative to the box.
 };
 
+/// The parts' elements one after the other, in `pieces` by the rule of chunk(): what of each part
+/// lies in piece `index`, maybe nothing.
+std::vector<Part> cut_flat(const std::vector<Part>& parts, int64_t pieces, int64_t index);
+
 }  // namespace tessera

@@ -5,7 +5,6 @@
 #include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -21,6 +20,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
+#include "tessera/hook/gradient_hook.h"
 #include "tessera/parallel/ddp/internal/backward_passes.h"
 #include "tessera/parallel/ddp/internal/bucket.h"
 #include "tessera/parallel/ddp/internal/same_model.h"
@@ -75,12 +75,6 @@ std::string fix_of(const Group& group) {
   return concat("; catch the error on every rank of group ", group.name(),
                 ", call Ddp::recover() on all of them, and repeat the step");
 }
-
-struct GradientHook : autograd::PostAccumulateGradHook {
-  explicit GradientHook(std::function<void()> given) : callback(std::move(given)) {}
-  void operator()(const autograd::Variable& /*parameter*/) override { callback(); }
-  std::function<void()> callback;
-};
 
 }  // namespace
 
@@ -161,8 +155,7 @@ Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOption
   take_values_of_first(tensors.parameters, group);
   take_values_of_first(tensors.buffers, group);
   for (size_t i = 0; i < trained.size(); ++i) {
-    autograd::impl::set_post_acc_grad_hooks(
-        trained[i].tensor, std::make_unique<GradientHook>([this, i] { on_gradient(i); }));
+    set_gradient_hook(trained[i].tensor, [this, i] { on_gradient(i); });
   }
   observer.emplace(
       [this](const Leaves& leaves, const std::string& error) { on_failed_pass(leaves, error); });
@@ -171,7 +164,7 @@ Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOption
 Ddp::State::~State() {
   if (is_alone()) return;
   for (const TrainedParameter& parameter : trained) {
-    autograd::impl::set_post_acc_grad_hooks(parameter.tensor, nullptr);
+    set_gradient_hook(parameter.tensor, {});
   }
 }
 

@@ -8,6 +8,8 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "tessera/comm/collectives.h"
@@ -25,31 +27,71 @@ int64_t total_of(const std::vector<at::Tensor>& tensors) {
 }
 
 // The values of the run that this rank keeps, if the whole has any.
-at::Tensor local_values(const at::Tensor& full, const Part& part) {
-  if (is_unallocated(full)) return unallocated({part.numel()}, full.options());
+at::Tensor local_values(const at::Tensor& full, const Part& part, at::Device device) {
+  if (is_unallocated(full)) return unallocated({part.numel()}, full.options().device(device));
   const Span own = part.elements();
-  return full.detach().reshape(-1).slice(0, own.begin, own.end).clone();
+  return full.detach()
+      .reshape(-1)
+      .slice(0, own.begin, own.end)
+      .to(device, full.scalar_type(),
+          /*non_blocking=*/false,
+          /*copy=*/true);
 }
 
+/// The storages of all flat buffers of the process.
+class FlatStorages {
+ public:
+  static FlatStorages& all() {
+    static auto* const storages = new FlatStorages;
+    return *storages;
+  }
+  bool has(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    return known_.contains(tensor.storage().unsafeGetStorageImpl());
+  }
+  /// Until the result is dropped.
+  std::shared_ptr<const void> add(const at::Tensor& tensor) {
+    const void* const storage = tensor.storage().unsafeGetStorageImpl();
+    const std::lock_guard lock(mutex_);
+    known_.insert(storage);
+    return {storage, [this](const void* gone) {
+              const std::lock_guard again(mutex_);
+              known_.erase(gone);
+            }};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<const void*> known_;
+};
+
 }  // namespace
+
+bool FlatShard::has(const at::Tensor& full) {
+  return full.has_storage() && FlatStorages::all().has(full);
+}
 
 FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local,
                      const FsdpGroups& groups, const FsdpOptions& options)
     : gatherers_(groups.shard),
+      smaller_(options.reshard == Reshard::kToSmaller ? neighbours(groups.shard, options.smaller)
+                                                      : groups.shard),
       reducers_(on_lane(groups.shard, Lane::kReduce)),
       replicas_(on_lane(groups.replicate, Lane::kReduce)),
       options_(options),
       dtype_(options.compute_dtype.value_or(full.front().scalar_type())) {
   const at::NoGradGuard no_grad;
   const int64_t ranks = groups.shard.size();
+  const at::Device device = options.offload ? at::Device(at::kCPU) : full.front().device();
   piece_ = chunk(total_of(full), ranks, 0).size();
   const int64_t own_begin = piece_ * groups.shard.rank().value;
   flat_ = freed_tensor({piece_ * ranks}, full.front().options().dtype(dtype_));
+  registration_ = FlatStorages::all().add(flat_);
   int64_t begin = 0;
   for (size_t i = 0; i < full.size(); ++i) {
     Parameter& parameter = *local[i];
     parameter.tensor =
-        local_values(full[i], parameter.place.part).requires_grad_(full[i].requires_grad());
+        local_values(full[i], parameter.place.part, device).requires_grad_(full[i].requires_grad());
     members_.push_back({.full = full[i],
                         .begin = begin,
                         .local = parameter.tensor,
@@ -61,7 +103,8 @@ FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local
 
 void FlatShard::pack() {
   const at::NoGradGuard no_grad;
-  const at::TensorOptions options = members_.front().local.options().requires_grad(false);
+  at::TensorOptions options = members_.front().local.options().requires_grad(false);
+  if (options_.offload && flat_.is_cuda()) options = options.pinned_memory(true);
   shard_ = at::zeros({piece_}, options);
   for (const Member& member : members_) {
     if (member.local.numel() == 0) continue;
@@ -73,16 +116,23 @@ void FlatShard::pack() {
 
 // A single parameter may share its memory with another one, to which it is tied.
 at::Tensor FlatShard::source() const {
-  if (members_.size() > 1) return shard_.to(dtype_);
+  const auto gathered_form = [&](const at::Tensor& values) {
+    return values.to(flat_.device(), dtype_, /*non_blocking=*/true);
+  };
+  if (members_.size() > 1) return gathered_form(shard_);
   const at::Tensor& own = members_.front().local;
-  const at::Tensor local = own.numel() == 0 ? shard_.narrow(0, 0, 0) : own.detach().to(dtype_);
+  const at::Tensor local = gathered_form(own.numel() == 0 ? shard_.narrow(0, 0, 0) : own.detach());
   return local.numel() == piece_ ? local : at::constant_pad_nd(local, {0, piece_ - local.numel()});
 }
 
 void FlatShard::start_gather() {
   if (gather_ || is_gathered_) return;
   const at::NoGradGuard no_grad;
-  gather_.emplace(all_gather(source(), gatherers_));
+  if (kept_.defined()) {
+    gather_.emplace(all_gather(kept_, smaller_));
+  } else {
+    gather_.emplace(all_gather(source(), gatherers_));
+  }
 }
 
 void FlatShard::finish_gather() {
@@ -91,6 +141,7 @@ void FlatShard::finish_gather() {
   const at::NoGradGuard no_grad;
   at::Tensor values = std::move(*gather_).wait();
   gather_.reset();
+  kept_.reset();
   // Alone, a rank gets what it gave.
   refill_storage(flat_, values.is_alias_of(shard_) ? values.clone() : values);
   is_gathered_ = true;
@@ -102,8 +153,28 @@ void FlatShard::free() {
   is_gathered_ = false;
 }
 
+void FlatShard::free_to_smaller() {
+  if (!is_gathered_) return;
+  const at::NoGradGuard no_grad;
+  kept_ = flat_.chunk(smaller_.size())[static_cast<size_t>(smaller_.rank().value)].clone();
+  free();
+}
+
 void FlatShard::expire() {
   is_gathered_ = false;
+  kept_.reset();
+}
+
+uint64_t FlatShard::version() const {
+  uint64_t version = 0;
+  for (const Member& member : members_) version += static_cast<uint64_t>(member.local._version());
+  return version;
+}
+
+bool FlatShard::holds_tensors() const {
+  return std::ranges::all_of(members_, [&](const Member& member) {
+    return member.full.storage().is_alias_of(flat_.storage());
+  });
 }
 
 std::vector<at::Tensor> FlatShard::trained() const {
@@ -114,23 +185,50 @@ std::vector<at::Tensor> FlatShard::trained() const {
   return tensors;
 }
 
-at::Tensor FlatShard::flat_gradients() const {
-  const at::TensorOptions options = flat_.options().dtype(options_.reduce_dtype.value_or(dtype_));
-  const at::Tensor flat = at::zeros({flat_.numel()}, options);
+bool FlatShard::has_gradients() const {
+  return std::ranges::any_of(members_,
+                             [](const Member& member) { return member.full.grad().defined(); });
+}
+
+// Zeros where there is no gradient.
+at::Tensor FlatShard::flat_gradients(double share) const {
+  const at::TensorOptions options = flat_.options().dtype(reduce_dtype());
+  const at::Tensor flat = at::empty({flat_.numel()}, options);
+  const at::Tensor factor = at::scalar_tensor(share, options);
+  int64_t end = 0;
   for (const Member& member : members_) {
     const at::Tensor gradient = member.full.grad();
-    if (!gradient.defined()) continue;
-    at::Tensor view = flat.narrow(0, member.begin, gradient.numel()).view(gradient.sizes());
-    at::mul_out(view, gradient.to(flat.scalar_type()), at::scalar_tensor(options_.share, options));
-    member.full.mutable_grad().reset();
+    at::Tensor view = flat.narrow(0, member.begin, member.full.numel()).view(member.full.sizes());
+    end = member.begin + member.full.numel();
+    if (gradient.defined()) {
+      at::mul_out(view, gradient.to(flat.scalar_type()), factor);
+      member.full.mutable_grad().reset();
+    } else {
+      view.zero_();
+    }
   }
+  flat.narrow(0, end, flat.numel() - end).zero_();
   return flat;
 }
 
-void FlatShard::start_reduce() {
+void FlatShard::collect_gradients() {
+  if (reduce_dtype() == dtype_ || !has_gradients()) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor gradients = flat_gradients(1);
+  if (collected_.defined()) {
+    collected_.add_(gradients);
+  } else {
+    collected_ = gradients;
+  }
+}
+
+void FlatShard::start_reduce(double share) {
   const at::NoGradGuard no_grad;
   if (trained().empty()) return;
-  reduce_.emplace(reduce_scatter(flat_gradients(), reducers_));
+  finish_reduce();  // Of an earlier pass.
+  const at::Tensor gradients = flat_gradients(share);
+  if (collected_.defined()) gradients.add_(std::exchange(collected_, {}), share);
+  reduce_.emplace(reduce_scatter(gradients, reducers_));
   is_advanced_ = false;
 }
 
@@ -153,7 +251,7 @@ void FlatShard::finish_reduce() {
     const at::Tensor& local = member.local;
     if (!local.requires_grad() || local.numel() == 0) continue;
     const at::Tensor sum =
-        piece.narrow(0, member.local_begin, local.numel()).to(local.scalar_type());
+        piece.narrow(0, member.local_begin, local.numel()).to(local.device(), local.scalar_type());
     if (local.grad().defined()) {
       local.mutable_grad().add_(sum);
     } else {

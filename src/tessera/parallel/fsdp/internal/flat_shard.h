@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,9 @@ class FlatShard {
   FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local, const FsdpGroups& groups,
             const FsdpOptions& options);
 
+  /// Whether a live FlatShard has the memory of this tensor.
+  static bool has(const at::Tensor& full);
+
   /// Moves the values of the local parameters into one buffer, of which they become views.
   void pack();
 
@@ -30,15 +34,29 @@ class FlatShard {
   void start_gather();
   /// Waits until the module's tensors have their values.
   void finish_gather();
+  bool is_gathered() const { return is_gathered_; }
   /// Takes their memory back.
   void free();
+  /// The same, but the ranks of the smaller group together keep the values for the next gather.
+  void free_to_smaller();
   /// The next gather() gathers again, e.g. since the shards have new values; the memory stays.
   void expire();
+  /// Changes with every change of the shards.
+  uint64_t version() const;
 
+  /// The buffer whose storage has the module's tensors.
+  const at::Tensor& flat() const { return flat_; }
+  /// Whether the module's tensors still lie in it.
+  bool holds_tensors() const;
   /// The tensors whose gradients are reduced.
   std::vector<at::Tensor> trained() const;
+
+  /// Takes over the gradients of the module's tensors if they are reduced in another dtype, so that
+  /// they are summed up in it.
+  void collect_gradients();
   /// **Collective.** Starts to sum up the gradients of the module's tensors, and drops them.
-  void start_reduce();
+  /// `share` is the weight of this rank's gradients.
+  void start_reduce(double share);
   /// **Collective.** Waits for the sum over the shards and starts that over the replicas.
   void advance_reduce();
   /// Waits, and adds the sums to the gradients of the local parameters.
@@ -51,18 +69,24 @@ class FlatShard {
     at::Tensor local;         // This rank's run of it, maybe empty,
     int64_t local_begin = 0;  // and where it begins in this rank's piece.
   };
+  bool has_gradients() const;
+  at::ScalarType reduce_dtype() const { return options_.reduce_dtype.value_or(dtype_); }
   at::Tensor source() const;
-  at::Tensor flat_gradients() const;
+  at::Tensor flat_gradients(double share) const;
 
   std::vector<Member> members_ = {};
   Group gatherers_;
+  Group smaller_;   // For Reshard::kToSmaller.
   Group reducers_;  // The same ranks on another lane: gathers and reductions are in flight at once.
   Group replicas_;
   FsdpOptions options_;
-  at::ScalarType dtype_;  // Of the gathered parameters.
-  int64_t piece_ = 0;     // Elements per rank, the last ones padding.
-  at::Tensor flat_;       // Has memory while gathered.
+  at::ScalarType dtype_;                      // Of the gathered parameters.
+  int64_t piece_ = 0;                         // Elements per rank, the last ones padding.
+  at::Tensor flat_;                           // Has memory while gathered.
+  std::shared_ptr<const void> registration_;  // For has().
   at::Tensor shard_ = {};
+  at::Tensor kept_ = {};       // This rank's piece between the ranks of the smaller group.
+  at::Tensor collected_ = {};  // Gradients of earlier passes, flat.
   std::optional<Work> gather_ = std::nullopt;
   std::optional<Work> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
   bool is_advanced_ = false;

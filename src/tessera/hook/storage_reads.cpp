@@ -1,0 +1,116 @@
+#include "tessera/hook/storage_reads.h"
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/StorageImpl.h>
+
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "tessera/base/check.h"
+#include "tessera/hook/internal/operator_mode.h"
+
+namespace tessera {
+
+using namespace hook::detail;
+
+namespace {
+
+struct Watched {
+  const StorageReads::Callback* callback;
+  size_t index;
+};
+
+/// All watched storages of the process: backward passes on a GPU run on threads of the engine.
+class Registry {
+ public:
+  void add(const at::Tensor& tensor, Watched watched) {
+    const std::unique_lock lock(mutex_);
+    storages_.emplace(key(tensor), watched);
+  }
+  void remove(const at::Tensor& tensor) {
+    const std::unique_lock lock(mutex_);
+    storages_.erase(key(tensor));
+  }
+  std::optional<Watched> find(const at::Tensor& tensor) const {
+    if (!tensor.defined() || !tensor.has_storage()) return std::nullopt;
+    const std::shared_lock lock(mutex_);
+    const auto found = storages_.find(key(tensor));
+    return found == storages_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  static const c10::StorageImpl* key(const at::Tensor& tensor) {
+    return tensor.storage().unsafeGetStorageImpl();
+  }
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<const c10::StorageImpl*, Watched> storages_;
+};
+
+// Never destroyed: the engine's threads may outlive static objects.
+Registry& registry() {
+  static auto* const known = new Registry;
+  return *known;
+}
+
+void before_read(const at::Tensor& tensor) {
+  const std::optional<Watched> watched = registry().find(tensor);
+  if (watched) (*watched->callback)(watched->index);
+}
+
+void before_reads(const c10::IValue& input) {
+  if (input.isTensor()) {
+    before_read(input.toTensor());
+  } else if (input.isTensorList()) {
+    for (const at::Tensor& tensor : input.toTensorList()) before_read(tensor);
+  } else if (input.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : input.toOptionalTensorList()) {
+      if (tensor) before_read(*tensor);
+    }
+  }
+}
+
+}  // namespace
+
+void hook::detail::run_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  for (const c10::IValue& input : torch::jit::last(*stack, count)) before_reads(input);
+  op.callBoxed(stack);
+}
+
+struct StorageReads::State {
+  State(std::vector<at::Tensor> watched, Callback called)
+      : tensors(std::move(watched)), callback(std::move(called)) {}
+  std::vector<at::Tensor> tensors;
+  Callback callback;
+  OfferOperators offer = {};
+};
+
+StorageReads::StorageReads(const std::vector<at::Tensor>& tensors, Callback callback)
+    : state_(std::make_unique<State>(tensors, std::move(callback))) {
+  for (const at::Tensor& tensor : tensors) {
+    TSR_CHECK(!watches(tensor), "a tensor's storage is watched already; watch it once");
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    registry().add(tensors[i], {.callback = &state_->callback, .index = i});
+  }
+}
+
+StorageReads::~StorageReads() {
+  for (const at::Tensor& tensor : state_->tensors) registry().remove(tensor);
+}
+
+bool StorageReads::watches(const at::Tensor& tensor) {
+  return registry().find(tensor).has_value();
+}
+
+struct UnwatchedReads::Guard {
+  c10::impl::ExcludeDispatchKeyGuard guard{kOperatorMode};
+};
+
+UnwatchedReads::UnwatchedReads() : guard_(std::make_unique<Guard>()) {}
+UnwatchedReads::~UnwatchedReads() = default;
+
+}  // namespace tessera

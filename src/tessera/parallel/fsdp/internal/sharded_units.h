@@ -1,0 +1,91 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/parallel/fsdp/internal/flat_shard.h"
+#include "tessera/tensor/parameter.h"
+
+namespace tessera::fsdp::detail {
+
+/// One unit: its flat buffers, and what is known of its gradients.
+struct ShardedUnit {
+  std::string name = {};
+  std::vector<FlatShard> shards = {};
+  std::vector<at::Tensor> trained = {};
+  std::vector<size_t> reads = {};  // The units whose parameters it reads: itself, tied ones.
+  size_t num_ready = 0;            // Of `trained`, in the pass under way.
+  bool is_reduced = false;
+  bool is_shared = false;  // Another unit adds to its gradients: they are complete at the end.
+  std::optional<uint64_t> used_version = std::nullopt;  // Of the shards, at its forward pass.
+
+  uint64_t version() const;
+};
+
+/// The units of a model that are sharded over the same ranks: which are gathered, and which
+/// gradients are complete. The owner says when units are about to run.
+class ShardedUnits {
+ public:
+  ShardedUnits(FsdpGroups groups, FsdpOptions options);
+  ShardedUnits(const ShardedUnits&) = delete;
+  ShardedUnits& operator=(const ShardedUnits&) = delete;
+  ~ShardedUnits();
+
+  /// Local. A unit of these parameters, which must be placed: they become this rank's shards.
+  void add(const std::string& name, Parameters& parameters);
+  /// The second unit also reads a parameter of the first.
+  void share(size_t first, size_t second);
+  /// **Collective.** Called when the parameters have their values. ConfigError, the same on all
+  /// ranks, if their units differ or a parameter was sharded before.
+  void start();
+
+  size_t size() const { return units_.size(); }
+  const ShardedUnit& operator[](size_t index) const { return units_[index]; }
+  const FsdpGroups& groups() const { return groups_; }
+  const FsdpOptions& options() const { return options_; }
+  bool is_per_unit() const { return options_.when == ShardTime::kPerUnit; }
+
+  /// Called before each backward pass: whether its gradients are reduced, or only added up.
+  void begin_backward(bool reduces);
+  void set_share(double share) { options_.share = share; }
+
+  /// Starts to gather what the unit reads.
+  void prefetch(size_t index);
+  /// Waits for it, for the unit's forward pass.
+  void gather(size_t index);
+  /// The same for its backward pass. StateError if the shards have changed since its forward pass.
+  void gather_again(size_t index);
+  /// Frees what a forward pass has read. If a backward pass follows, the policy decides.
+  void after_forward(size_t index, bool has_backward);
+  /// Frees the unit's memory, unless the policy keeps it.
+  void free(size_t index);
+
+  /// Starts the reduction; the replicas' part of the one before runs beside it.
+  void start_reduce(size_t index);
+  /// Begins a step: the shards may have changed.
+  void begin();
+  /// Ends a step or backward pass: reduces what is not reduced yet, if that is wanted, and waits
+  /// for everything.
+  void finish(bool reduces);
+
+ private:
+  /// Drops parameters that were sharded before, and notes them in `complaint_`.
+  void refuse_sharded(Parameters& parameters);
+  void watch(size_t index);
+  void expire();
+  void on_gradient(size_t index);
+
+  FsdpGroups groups_;
+  FsdpOptions options_;
+  std::vector<ShardedUnit> units_ = {};
+  std::vector<std::string> description_ = {};  // One line per parameter.
+  std::string complaint_ = {};
+  bool reduces_ = false;
+  std::optional<size_t> in_flight_ = std::nullopt;  // The unit whose reduction was started last.
+};
+
+}  // namespace tessera::fsdp::detail
