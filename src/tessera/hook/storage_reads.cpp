@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StorageImpl.h>
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -55,19 +56,15 @@ Registry& registry() {
   return *known;
 }
 
-void before_read(const at::Tensor& tensor) {
-  const std::optional<Watched> watched = registry().find(tensor);
-  if (watched) (*watched->callback)(watched->index);
-}
-
-void before_reads(const c10::IValue& input) {
+template <class Visitor>
+void each_tensor(const c10::IValue& input, const Visitor& visit) {
   if (input.isTensor()) {
-    before_read(input.toTensor());
+    visit(input.toTensor());
   } else if (input.isTensorList()) {
-    for (const at::Tensor& tensor : input.toTensorList()) before_read(tensor);
+    for (const at::Tensor& tensor : input.toTensorList()) visit(tensor);
   } else if (input.isOptionalTensorList()) {
     for (const std::optional<at::Tensor>& tensor : input.toOptionalTensorList()) {
-      if (tensor) before_read(*tensor);
+      if (tensor) visit(*tensor);
     }
   }
 }
@@ -75,8 +72,14 @@ void before_reads(const c10::IValue& input) {
 }  // namespace
 
 void hook::detail::run_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const size_t count = op.schema().arguments().size();
-  for (const c10::IValue& input : torch::jit::last(*stack, count)) before_reads(input);
+  std::map<const StorageReads::Callback*, std::vector<size_t>> reads;
+  for (const c10::IValue& input : torch::jit::last(*stack, op.schema().arguments().size())) {
+    each_tensor(input, [&](const at::Tensor& tensor) {
+      const std::optional<Watched> watched = registry().find(tensor);
+      if (watched) reads[watched->callback].push_back(watched->index);
+    });
+  }
+  for (const auto& [callback, indices] : reads) (*callback)(indices);
   op.callBoxed(stack);
 }
 

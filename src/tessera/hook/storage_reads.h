@@ -17,10 +17,10 @@ namespace tessera TSR_API {
 /// callback runs do not call it again. An exception of the callback reaches the operator's caller.
 class StorageReads {
  public:
-  using Callback = std::function<void(size_t index)>;
+  /// The indices of the tensors whose storages one operator is about to read.
+  using Callback = std::function<void(const std::vector<size_t>& indices)>;
 
-  /// `callback` gets the index of the tensor whose storage is about to be read. ConfigError if one
-  /// of them is watched already.
+  /// ConfigError if one of the storages is watched already.
   StorageReads(const std::vector<at::Tensor>& tensors, Callback callback);
   StorageReads(const StorageReads&) = delete;
   StorageReads& operator=(const StorageReads&) = delete;

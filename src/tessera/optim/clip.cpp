@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
 
 namespace tessera {
 namespace {
@@ -82,6 +83,14 @@ double grad_norm(const Parameters& parameters) {
   return std::sqrt(grad_square_sum(parameters).item<double>());
 }
 
+double grad_norm(const Parameters& parameters, const Group& holders) {
+  Parameters counted = parameters;
+  std::erase_if(counted, [](const Parameter& p) { return !p.place.counts; });
+  // Gradients may be on another device than the group sends from, or there may be none.
+  const at::Tensor squares = grad_square_sum(counted).to(holders.device());
+  return std::sqrt(all_reduce(squares, holders).wait().item<double>());
+}
+
 void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
   TSR_CHECK(max_norm > 0, "max_norm must be > 0, but is ", max_norm);
   if (!std::isfinite(norm)) refuse(parameters, norm);
@@ -89,6 +98,12 @@ void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   at::_foreach_mul_(gradients, max_norm / norm);
+}
+
+double clip_grad_norm_(const Parameters& parameters, double max_norm, const Group& holders) {
+  const double norm = grad_norm(parameters, holders);
+  clip_grads_(parameters, norm, max_norm);
+  return norm;
 }
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm) {

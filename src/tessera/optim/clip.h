@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "tessera/base/export.h"
+#include "tessera/comm/group.h"
 #include "tessera/tensor/parameter.h"
 
 /// The 2-norm of all gradients as one vector. Parameters without gradient count as zeros.
@@ -15,11 +16,16 @@ at::Tensor grad_square_sum(const Parameters& parameters);
 /// The norm, which may be non-finite.
 double grad_norm(const Parameters& parameters);
 
+/// **Collective.** The norm if the ranks of a group hold different parts of the parameters; the
+/// same on all of them. Of equal parts, one counts (Parameter::place).
+double grad_norm(const Parameters& parameters, const Group& holders);
+
 /// Scales the gradients, whose norm is `norm`, to a norm of at most `max_norm`. If `norm` is
 /// non-finite: NumericError with the parameters whose gradients are.
 void clip_grads_(const Parameters& parameters, double norm, double max_norm);
 
 /// Does both; returns the norm before scaling.
 double clip_grad_norm_(const Parameters& parameters, double max_norm);
+double clip_grad_norm_(const Parameters& parameters, double max_norm, const Group& holders);
 
 }  // namespace tessera

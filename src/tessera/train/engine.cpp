@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
-#include <cmath>
 #include <utility>
 
 #include "tessera/comm/collectives.h"
@@ -51,11 +50,7 @@ at::Tensor Engine::mean_over_all(const at::Tensor& loss) const {
 }
 
 double Engine::grad_norm() const {
-  Parameters counted = parts_.parameters;
-  std::erase_if(counted, [](const Parameter& p) { return !p.place.counts; });
-  // Without gradients the zero is on the CPU; the collective needs it on the device.
-  const at::Tensor squares = grad_square_sum(counted).to(device());
-  return std::sqrt(all_reduce(squares, parts_.plan.group("norm")).wait().item<double>());
+  return tessera::grad_norm(parts_.parameters, parts_.plan.group("norm"));
 }
 
 void Engine::record(int64_t every, Recorder recorder) {

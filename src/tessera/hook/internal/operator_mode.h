@@ -4,7 +4,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-
 /// A look at every operator before it runs: LibTorch's dispatcher offers it to us first, under a
 /// key that only we use.
 namespace tessera::hook::detail {
@@ -40,4 +39,4 @@ class [[nodiscard]] HandleOperators {
 /// Looks up the storages that the operator reads, then runs it.
 void run_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-}  // namespace tessera::hook::
+}  // namespace tessera::hook::detail

@@ -28,7 +28,10 @@ at::Tensor FsdpStage::State::forward(size_t index, const Unit& unit, const at::T
   if (y.requires_grad()) {
     y.register_hook([this, index](const at::Tensor& /*gradient*/) { before_backward(index); });
   }
-  if (units.is_per_unit()) units.after_forward(index, y.requires_grad());
+  if (units.is_per_unit()) {
+    units.after_forward(index,
+                        {.has_backward = y.requires_grad(), .is_last = index + 1 == units.size()});
+  }
   return y;
 }
 

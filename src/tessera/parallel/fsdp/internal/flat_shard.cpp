@@ -99,6 +99,7 @@ FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local
     full[i].set_data(view_into(flat_, begin, full[i].sizes()));
     begin += full[i].numel();
   }
+  seen_.assign(trained().size(), false);
 }
 
 void FlatShard::pack() {
@@ -191,12 +192,15 @@ bool FlatShard::has_gradients() const {
 }
 
 // Zeros where there is no gradient.
-at::Tensor FlatShard::flat_gradients(double share) const {
+at::Tensor FlatShard::flat_gradients(double share) {
   const at::TensorOptions options = flat_.options().dtype(reduce_dtype());
   const at::Tensor flat = at::empty({flat_.numel()}, options);
   const at::Tensor factor = at::scalar_tensor(share, options);
   int64_t end = 0;
+  size_t index = 0;  // In trained().
   for (const Member& member : members_) {
+    if (member.full.requires_grad() && member.full.grad().defined()) seen_[index] = true;
+    index += member.full.requires_grad() ? 1 : 0;
     const at::Tensor gradient = member.full.grad();
     at::Tensor view = flat.narrow(0, member.begin, member.full.numel()).view(member.full.sizes());
     end = member.begin + member.full.numel();
@@ -247,17 +251,30 @@ void FlatShard::finish_reduce() {
   const at::NoGradGuard no_grad;
   const at::Tensor piece = std::move(*reduce_).wait();
   reduce_.reset();
+  if (sums_.defined()) {
+    sums_.add_(piece);
+  } else {
+    sums_ = piece;
+  }
+}
+
+void FlatShard::publish(const std::vector<bool>& seen) {
+  if (!sums_.defined()) return;
+  const at::NoGradGuard no_grad;
+  size_t index = 0;
   for (const Member& member : members_) {
     const at::Tensor& local = member.local;
-    if (!local.requires_grad() || local.numel() == 0) continue;
+    if (!local.requires_grad() || !seen[index++] || local.numel() == 0) continue;
     const at::Tensor sum =
-        piece.narrow(0, member.local_begin, local.numel()).to(local.device(), local.scalar_type());
+        sums_.narrow(0, member.local_begin, local.numel()).to(local.device(), local.scalar_type());
     if (local.grad().defined()) {
       local.mutable_grad().add_(sum);
     } else {
       local.mutable_grad() = sum;
     }
   }
+  sums_.reset();
+  seen_.assign(seen_.size(), false);
 }
 
 }  // namespace tessera::fsdp::detail

@@ -59,8 +59,13 @@ class FlatShard {
   void start_reduce(double share);
   /// **Collective.** Waits for the sum over the shards and starts that over the replicas.
   void advance_reduce();
-  /// Waits, and adds the sums to the gradients of the local parameters.
+  /// Waits for the sums, and keeps them.
   void finish_reduce();
+  /// Per trained tensor: whether this rank has had a gradient for it since the last publish().
+  const std::vector<bool>& seen() const { return seen_; }
+  /// Adds the sums to the gradients of the local parameters: those that any rank has `seen`, in the
+  /// order of trained().
+  void publish(const std::vector<bool>& seen);
 
  private:
   struct Member {
@@ -72,7 +77,7 @@ class FlatShard {
   bool has_gradients() const;
   at::ScalarType reduce_dtype() const { return options_.reduce_dtype.value_or(dtype_); }
   at::Tensor source() const;
-  at::Tensor flat_gradients(double share) const;
+  at::Tensor flat_gradients(double share);
 
   std::vector<Member> members_ = {};
   Group gatherers_;
@@ -87,6 +92,8 @@ class FlatShard {
   at::Tensor shard_ = {};
   at::Tensor kept_ = {};       // This rank's piece between the ranks of the smaller group.
   at::Tensor collected_ = {};  // Gradients of earlier passes, flat.
+  at::Tensor sums_ = {};       // Of this rank's piece.
+  std::vector<bool> seen_ = {};
   std::optional<Work> gather_ = std::nullopt;
   std::optional<Work> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
   bool is_advanced_ = false;

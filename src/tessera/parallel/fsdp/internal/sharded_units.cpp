@@ -1,5 +1,7 @@
 #include "tessera/parallel/fsdp/internal/sharded_units.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -7,15 +9,21 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
 #include "tessera/hook/gradient_hook.h"
+#include "tessera/hook/storage_reads.h"
 
 namespace tessera::fsdp::detail {
 
-uint64_t ShardedUnit::version() const {
-  uint64_t version = 0;
-  for (const FlatShard& shard : shards) version += shard.version();
-  return version;
+std::vector<std::string> describe(const Parameters& parameters) {
+  std::vector<std::string> lines;
+  for (const Parameter& parameter : parameters) {
+    lines.push_back(concat("parameter '", parameter.name, "' of shape (",
+                           join(parameter.place.part.shape(), ","), ") and dtype ",
+                           parameter.tensor.scalar_type()));
+  }
+  return lines;
 }
 
 ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)
@@ -44,11 +52,9 @@ void ShardedUnits::add(const std::string& name, Parameters& parameters) {
   refuse_sharded(parameters);
   const size_t index = units_.size();
   ShardedUnit& unit = units_.emplace_back(ShardedUnit{.name = name, .reads = {index}});
+  std::ranges::copy(describe(parameters), std::back_inserter(description_));
   std::map<std::string, std::vector<Parameter*>> by_buffer;
   for (Parameter& parameter : parameters) {
-    description_.push_back(concat("parameter '", parameter.name, "' of shape (",
-                                  join(parameter.place.part.shape(), ","), ") and dtype ",
-                                  parameter.tensor.scalar_type()));
     by_buffer[parameter.place.buffer].push_back(&parameter);
   }
   for (const auto& [buffer, local] : by_buffer) {
@@ -95,30 +101,34 @@ void ShardedUnits::gather(size_t index) {
   prefetch(index);
   for (const size_t read : units_[index].reads) {
     for (FlatShard& shard : units_[read].shards) shard.finish_gather();
-    units_[read].used_version = units_[read].version();
+    units_[read].is_used = true;
   }
+  used_version_ = version();
 }
 
 void ShardedUnits::gather_again(size_t index) {
-  for (const size_t read : units_[index].reads) {
-    const ShardedUnit& unit = units_[read];
-    if (unit.used_version == unit.version()) continue;
-    throw StateError(concat("the parameters of '", unit.name,
-                            "' have changed since the forward pass of this backward pass; update ",
-                            "them after the backward pass, and run a forward pass for each"));
+  if (used_version_ != version()) {
+    throw StateError(concat("parameters have changed between a forward pass and the backward pass ",
+                            "of '", units_[index].name, "'; update them after the backward pass, ",
+                            "and run a forward pass before each"));
   }
   gather(index);
 }
 
-void ShardedUnits::after_forward(size_t index, bool has_backward) {
-  using enum Reshard;
-  const bool is_last = index + 1 == units_.size();
-  if (has_backward &&
-      (options_.reshard == kNever || (options_.reshard == kAllButLast && is_last))) {
-    return;
+uint64_t ShardedUnits::version() const {
+  uint64_t version = 0;
+  for (const ShardedUnit& unit : units_) {
+    for (const FlatShard& shard : unit.shards) version += shard.version();
   }
+  return version;
+}
+
+void ShardedUnits::after_forward(size_t index, const ForwardEnd& end) {
+  using enum Reshard;
+  const bool stays = options_.reshard == kNever || (options_.reshard == kAllButLast && end.is_last);
+  if (end.has_backward && stays) return;
   for (const size_t read : units_[index].reads) {
-    if (!has_backward || options_.reshard != kToSmaller) {
+    if (!end.has_backward || options_.reshard != kToSmaller) {
       free(read);
       continue;
     }
@@ -131,7 +141,15 @@ void ShardedUnits::free(size_t index) {
   for (FlatShard& shard : units_[index].shards) shard.free();
 }
 
+void ShardedUnits::free_all() {
+  for (ShardedUnit& unit : units_) {
+    for (FlatShard& shard : unit.shards) shard.free();
+  }
+}
+
 void ShardedUnits::on_gradient(size_t index) {
+  const UnwatchedReads unwatched;
+  if (observer_) observer_();
   ShardedUnit& unit = units_[index];
   if (unit.is_shared || ++unit.num_ready < unit.trained.size()) return;
   unit.num_ready = 0;
@@ -172,13 +190,38 @@ void ShardedUnits::expire() {
 // Shared units, those without trained parameters, and those that the loss did not reach come last.
 void ShardedUnits::finish(bool reduces) {
   for (size_t i = 0; i < units_.size() && reduces; ++i) {
-    if (!units_[i].is_reduced) start_reduce(i);
+    if (!units_[i].is_reduced && units_[i].is_used) start_reduce(i);
   }
-  for (size_t i = 0; i < units_.size(); ++i) {
-    for (FlatShard& shard : units_[i].shards) shard.finish_reduce();
-    free(i);
-  }
+  if (reduces) publish();
+  for (size_t i = 0; i < units_.size(); ++i) free(i);
   expire();  // The optimizer changes the shards now.
+}
+
+// A parameter without gradient on all ranks stays without, as in one process: an optimizer must not
+// change it. The ranks compare notes while the last reductions are in flight.
+void ShardedUnits::publish() {
+  std::vector<int64_t> seen;
+  for (const ShardedUnit& unit : units_) {
+    for (const FlatShard& shard : unit.shards)
+      std::ranges::copy(shard.seen(), std::back_inserter(seen));
+  }
+  const auto sum = [](const at::Tensor& own, const Group& group) {
+    return all_reduce(own, on_lane(group, Lane::kReduce));
+  };
+  Work here = sum(at::tensor(seen), groups_.shard);
+  for (ShardedUnit& unit : units_) {
+    for (FlatShard& shard : unit.shards) shard.finish_reduce();
+  }
+  const at::Tensor all = sum(std::move(here).wait(), groups_.replicate).wait();
+  const int64_t* next = all.const_data_ptr<int64_t>();
+  for (ShardedUnit& unit : units_) {
+    unit.is_used = false;
+    for (FlatShard& shard : unit.shards) {
+      const size_t count = shard.seen().size();
+      shard.publish(std::vector<bool>(next, next + count));
+      next += count;
+    }
+  }
 }
 
 }  // namespace tessera::fsdp::detail

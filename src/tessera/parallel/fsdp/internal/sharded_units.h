@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/parallel/fsdp/internal/flat_shard.h"
@@ -19,11 +21,18 @@ struct ShardedUnit {
   std::vector<at::Tensor> trained = {};
   std::vector<size_t> reads = {};  // The units whose parameters it reads: itself, tied ones.
   size_t num_ready = 0;            // Of `trained`, in the pass under way.
+  bool is_used = false;            // Gathered since the last reduction.
   bool is_reduced = false;
   bool is_shared = false;  // Another unit adds to its gradients: they are complete at the end.
-  std::optional<uint64_t> used_version = std::nullopt;  // Of the shards, at its forward pass.
+};
 
-  uint64_t version() const;
+/// One line per parameter.
+std::vector<std::string> describe(const Parameters& parameters);
+
+/// The end of a unit's forward pass.
+struct ForwardEnd {
+  bool has_backward = true;
+  bool is_last = false;  // Its backward pass comes next.
 };
 
 /// The units of a model that are sharded over the same ranks: which are gathered, and which
@@ -49,6 +58,8 @@ class ShardedUnits {
   const FsdpOptions& options() const { return options_; }
   bool is_per_unit() const { return options_.when == ShardTime::kPerUnit; }
 
+  /// Called before each gradient.
+  void observe(std::function<void()> on_gradient) { observer_ = std::move(on_gradient); }
   /// Called before each backward pass: whether its gradients are reduced, or only added up.
   void begin_backward(bool reduces);
   void set_share(double share) { options_.share = share; }
@@ -60,9 +71,11 @@ class ShardedUnits {
   /// The same for its backward pass. StateError if the shards have changed since its forward pass.
   void gather_again(size_t index);
   /// Frees what a forward pass has read. If a backward pass follows, the policy decides.
-  void after_forward(size_t index, bool has_backward);
+  void after_forward(size_t index, const ForwardEnd& end);
   /// Frees the unit's memory, unless the policy keeps it.
   void free(size_t index);
+  /// Frees the memory of all units, whatever the policy.
+  void free_all();
 
   /// Starts the reduction; the replicas' part of the one before runs beside it.
   void start_reduce(size_t index);
@@ -76,13 +89,18 @@ class ShardedUnits {
   /// Drops parameters that were sharded before, and notes them in `complaint_`.
   void refuse_sharded(Parameters& parameters);
   void watch(size_t index);
+  void publish();
   void expire();
+  /// Changes with the shards: those of all units, since a rank may hold no element of one.
+  uint64_t version() const;
   void on_gradient(size_t index);
 
   FsdpGroups groups_;
   FsdpOptions options_;
   std::vector<ShardedUnit> units_ = {};
-  std::vector<std::string> description_ = {};  // One line per parameter.
+  std::vector<std::string> description_ = {};
+  std::function<void()> observer_ = {};
+  uint64_t used_version_ = 0;  // At the last forward pass.
   std::string complaint_ = {};
   bool reduces_ = false;
   std::optional<size_t> in_flight_ = std::nullopt;  // The unit whose reduction was started last.

@@ -1,0 +1,330 @@
+#include "tessera/parallel/fsdp/fully_shard.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "tessera/base/check.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
+#include "tessera/hook/storage_reads.h"
+#include "tessera/parallel/fsdp/internal/module_units.h"
+#include "tessera/parallel/fsdp/internal/sharded_units.h"
+#include "tessera/parallel/fsdp/internal/unit_order.h"
+#include "tessera/tensor/unallocated.h"
+
+namespace tessera {
+
+using namespace fsdp::detail;
+
+namespace {
+
+namespace autograd = torch::autograd;
+
+constexpr int kNoPass = -1;  // The engine's task id outside of a backward pass.
+constexpr const char* kReplaced =
+    "the module's parameters were replaced after fully_shard(); shard it when it is complete";
+
+FsdpGroups groups_of(const DeviceMesh& mesh) {
+  TSR_CHECK(
+      mesh.ndim() == 1 || mesh.ndim() == 2, "fully_shard needs a mesh with one axis (shards) ",
+      "or two (replicas, shards), but has ", mesh.to_string(), "; slice or flatten the mesh first");
+  TSR_CHECK(mesh.is_member(), "rank ", mesh.get_rank(), " is not in the mesh of fully_shard, ",
+            mesh.to_string(), "; call it on ranks of the mesh");
+  const Group shard = mesh.get_group(mesh.ndim() - 1);
+  return {.shard = shard, .replicate = mesh.ndim() == 2 ? mesh.get_group(0) : neighbours(shard, 1)};
+}
+
+// One buffer per dtype, and one for what is not trained: it has no gradients to reduce.
+void place(Parameters& parameters, const FsdpGroups& groups, const std::string& axis) {
+  std::map<std::string, std::vector<Parameter*>> by_buffer;
+  for (Parameter& parameter : parameters) {
+    parameter.place.buffer =
+        concat(parameter.tensor.scalar_type(), parameter.tensor.requires_grad() ? "" : " frozen");
+    by_buffer[parameter.place.buffer].push_back(&parameter);
+  }
+  for (auto& [buffer, members] : by_buffer) {
+    std::vector<Part> parts;
+    for (const Parameter* const member : members) parts.push_back(member->place.part);
+    parts = cut_flat(parts, groups.shard.size(), groups.shard.rank().value);
+    for (size_t i = 0; i < members.size(); ++i) {
+      members[i]->place.part = parts[i];
+      members[i]->place.cut_over = {axis};
+    }
+  }
+}
+
+void take_values_of_first(const at::Tensor& tensor, const FsdpGroups& groups) {
+  if (is_unallocated(tensor)) return;
+  const at::NoGradGuard no_grad;
+  for (const Group& group : {groups.replicate, groups.shard}) {
+    tensor.copy_(broadcast(tensor.detach().clone(), GroupRank{0}, group).wait());
+  }
+}
+
+void check_filled(const Parameters& parameters) {
+  for (const Parameter& parameter : parameters) {
+    TSR_CHECK(!is_unallocated(parameter.tensor), "parameter '", parameter.name,
+              "' was built without memory and has no values; set FullyShardOptions::fill");
+  }
+}
+
+}  // namespace
+
+struct ShardedModule::State {
+  State(torch::nn::Module& module, const DeviceMesh& mesh, const FullyShardOptions& options);
+
+  void add_units(torch::nn::Module& module, const FullyShardOptions& options,
+                 const std::string& axis);
+  void watch();
+
+  void on_reads(const std::vector<size_t>& flats);
+  void read_in_forward(const std::vector<size_t>& read);
+  void read_in_backward(const std::vector<size_t>& read);
+  void leave(size_t unit, bool in_forward);
+  void begin_step();
+  void enter_backward();
+  void end_backward();
+  void forget_step();
+
+  bool is_root(size_t unit) const { return units[unit].name.empty(); }
+  bool reduces() const { return num_no_sync == 0; }
+  std::string complaint() const;
+  void settle_check();
+
+  std::weak_ptr<torch::nn::Module> module;
+  std::vector<std::pair<std::string, at::Tensor>> full = {};  // The module's parameters.
+  ShardedUnits units;
+  UnitOrder order = {};
+  Parameters parameters = {};
+  std::vector<size_t> unit_of_flat = {};
+  std::vector<size_t> running = {};          // The units that were read last.
+  std::optional<int> pass = std::nullopt;    // The backward pass under way, the outermost.
+  std::optional<Work> check = std::nullopt;  // How many ranks have a complaint.
+  bool in_step = false;
+  int num_no_sync = 0;
+  std::optional<StorageReads> reads = std::nullopt;
+};
+
+ShardedModule::State::State(torch::nn::Module& given, const DeviceMesh& mesh,
+                            const FullyShardOptions& options)
+    : module(given.weak_from_this()), units(groups_of(mesh), options.fsdp) {
+  TSR_CHECK(options.fsdp.when == ShardTime::kPerUnit,
+            "fully_shard gathers unit by unit; leave FsdpOptions::when at kPerUnit");
+  units.set_share(1 / static_cast<double>(mesh.size()));
+  add_units(given, options, mesh.axis_names().back());
+  watch();
+}
+
+void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardOptions& options,
+                                     const std::string& axis) {
+  const FsdpGroups& groups = units.groups();
+  std::vector<ModuleUnit> found;
+  Parameters all;
+  check_together(groups.shard, "fully_shard was refused on another rank", [&] {
+    found = units_of(given, options);
+    for (const ModuleUnit& unit : found) {
+      all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
+    }
+  });
+  for (const Group& group : {groups.shard, groups.replicate}) {
+    check_same(group, "the sharded models differ on the ranks", describe(all));
+  }
+  for (const Parameter& parameter : all) {
+    full.emplace_back(parameter.name, parameter.tensor);
+    if (!FlatShard::has(parameter.tensor)) take_values_of_first(parameter.tensor, groups);
+  }
+  for (const auto& buffer : given.buffers()) take_values_of_first(buffer, groups);
+  for (ModuleUnit& unit : found) {
+    place(unit.parameters, groups, axis);
+    units.add(unit.name, unit.parameters);
+    std::ranges::copy(unit.parameters, std::back_inserter(parameters));
+  }
+  if (options.fill) options.fill(parameters);
+  check_filled(parameters);
+  units.start();
+}
+
+void ShardedModule::State::watch() {
+  std::vector<at::Tensor> flats;
+  for (size_t i = 0; i < units.size(); ++i) {
+    for (const FlatShard& shard : units[i].shards) {
+      flats.push_back(shard.flat());
+      unit_of_flat.push_back(i);
+    }
+  }
+  reads.emplace(flats, [this](const std::vector<size_t>& read) { on_reads(read); });
+  units.observe([this] { enter_backward(); });
+}
+
+void ShardedModule::State::on_reads(const std::vector<size_t>& flats) {
+  std::vector<size_t> read;
+  for (const size_t flat : flats) read.push_back(unit_of_flat[flat]);
+  std::ranges::sort(read);
+  read.erase(std::ranges::unique(read).begin(), read.end());
+  if (autograd::get_current_graph_task_id() == kNoPass) {
+    read_in_forward(read);
+  } else {
+    read_in_backward(read);
+  }
+}
+
+void ShardedModule::State::read_in_forward(const std::vector<size_t>& read) {
+  if (pass) forget_step();  // Its backward pass has failed.
+  const bool has_backward = at::GradMode::is_enabled();
+  if (read == running && (in_step || !has_backward)) return;
+  if (has_backward && !in_step) begin_step();
+  settle_check();
+  for (const size_t unit : running) {
+    if (std::ranges::find(read, unit) == read.end()) leave(unit, /*in_forward=*/true);
+  }
+  for (const size_t unit : read) units.gather(unit);
+  running = read;
+  for (const size_t unit : read) {
+    if (const auto next = order.forward(unit, has_backward)) units.prefetch(*next);
+  }
+}
+
+void ShardedModule::State::read_in_backward(const std::vector<size_t>& read) {
+  enter_backward();
+  if (read == running) return;
+  for (const size_t unit : running) {
+    if (std::ranges::find(read, unit) == read.end()) leave(unit, /*in_forward=*/false);
+  }
+  for (const size_t unit : read) units.gather_again(unit);
+  running = read;
+  for (const size_t unit : read) {
+    if (const auto next = order.backward(unit)) units.prefetch(*next);
+  }
+}
+
+// In a backward pass, units are freed when their gradients are complete; others have none.
+void ShardedModule::State::leave(size_t unit, bool in_forward) {
+  if (is_root(unit)) return;
+  if (in_forward) {
+    units.after_forward(unit, {.has_backward = at::GradMode::is_enabled()});
+    return;
+  }
+  if (units[unit].trained.empty()) units.free(unit);
+}
+
+void ShardedModule::State::begin_step() {
+  in_step = true;
+  running.clear();
+  const double wrong = complaint().empty() ? 0 : 1;
+  check.emplace(all_reduce(at::scalar_tensor(wrong, at::kDouble),
+                           on_lane(units.groups().shard, Lane::kReduce)));
+}
+
+void ShardedModule::State::enter_backward() {
+  if (pass) return;
+  settle_check();
+  pass = autograd::get_current_graph_task_id();
+  running.clear();
+  units.begin_backward(reduces());
+  autograd::Engine::get_default_engine().queue_callback([this] { end_backward(); });
+}
+
+void ShardedModule::State::end_backward() {
+  const UnwatchedReads unwatched;
+  units.finish(reduces());
+  order.end_step();
+  forget_step();
+}
+
+void ShardedModule::State::forget_step() {
+  running.clear();
+  pass.reset();
+  in_step = false;
+}
+
+// What is wrong with the module now, "" if nothing is.
+std::string ShardedModule::State::complaint() const {
+  const auto alive = module.lock();
+  if (!alive) return "";
+  std::set<const c10::TensorImpl*> now;
+  for (const at::Tensor& tensor : alive->parameters()) now.insert(tensor.unsafeGetTensorImpl());
+  for (const auto& [name, tensor] : full) {
+    if (!now.contains(tensor.unsafeGetTensorImpl()) || !FlatShard::has(tensor)) {
+      return concat("parameter '", name, "' is another tensor than before");
+    }
+  }
+  return "";
+}
+
+// The ranks compare notes beside the first unit's compute.
+void ShardedModule::State::settle_check() {
+  if (!check) return;
+  Work work = *std::exchange(check, std::nullopt);
+  const FsdpGroups& groups = units.groups();
+  const at::Tensor here = std::move(work).wait();
+  const at::Tensor all = all_reduce(here, on_lane(groups.replicate, Lane::kReduce)).wait();
+  if (all.item<double>() == 0) return;
+  forget_step();
+  if (here.item<double>() > 0) throw_together(groups.shard, kReplaced, complaint());
+  throw ConfigError(concat(kReplaced, " on a rank of another replica"));
+}
+
+ShardedModule::ShardedModule(std::shared_ptr<State> state) : state_(std::move(state)) {}
+ShardedModule::ShardedModule(ShardedModule&&) noexcept = default;
+ShardedModule& ShardedModule::operator=(ShardedModule&&) noexcept = default;
+ShardedModule::~ShardedModule() = default;
+
+const Parameters& ShardedModule::parameters() const& {
+  return state_->parameters;
+}
+
+Parameters ShardedModule::parameters() && {
+  return state_->parameters;
+}
+
+std::vector<std::string> ShardedModule::units() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < state_->units.size(); ++i) names.push_back(state_->units[i].name);
+  return names;
+}
+
+const Group& ShardedModule::shards() const {
+  return state_->units.groups().shard;
+}
+
+ShardedModule::NoSync::NoSync(std::shared_ptr<State> state) : state_(std::move(state)) {
+  ++state_->num_no_sync;
+}
+
+ShardedModule::NoSync::~NoSync() {
+  if (state_) --state_->num_no_sync;
+}
+
+ShardedModule::NoSync ShardedModule::no_sync() const {
+  return NoSync(state_);
+}
+
+void ShardedModule::set_share(double share) const {
+  state_->units.set_share(share);
+}
+
+void ShardedModule::unshard() const {
+  const UnwatchedReads unwatched;
+  for (size_t i = 0; i < state_->units.size(); ++i) state_->units.gather(i);
+}
+
+void ShardedModule::reshard() const {
+  state_->units.free_all();
+  state_->units.begin();
+  state_->forget_step();
+}
+
+ShardedModule fully_shard(torch::nn::Module& module, const DeviceMesh& mesh,
+                          const FullyShardOptions& options) {
+  return ShardedModule(std::make_shared<ShardedModule::State>(module, mesh, options));
+}
+
+}  // namespace tessera

@@ -1,0 +1,228 @@
+// A module that knows nothing of Tessera, sharded over real ranks, compared with itself in one
+// process.
+#include "tessera/parallel/fsdp/fully_shard.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/mesh/device_mesh.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/optim/clip.h"
+#include "tests/testkit/contains.h"
+#include "tests/testkit/device.h"
+#include "tests/testkit/ranks.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::contains;
+using testkit::message_of;
+using testkit::run_ranks;
+
+constexpr int64_t kRows = 12;  // Of a batch; 2, 3 and 4 ranks share them evenly.
+constexpr int kSteps = 10;
+// The same sums in another order, over ten steps.
+constexpr double kExact = 1e-12;
+
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(int64_t width)
+      : norm(register_module("norm", torch::nn::LayerNorm(std::vector<int64_t>{width}))),
+        up(register_module("up", torch::nn::Linear(width, 2 * width + 1))),
+        down(register_module("down", torch::nn::Linear(2 * width + 1, width))) {}
+  at::Tensor forward(const at::Tensor& x) {
+    return x + down->forward(at::gelu(up->forward(norm->forward(x))));
+  }
+  torch::nn::LayerNorm norm;
+  torch::nn::Linear up, down;
+};
+TORCH_MODULE(Block);
+
+// One block runs twice, the head shares the embedding's weight, a scale is frozen, and a module is
+// not used. The sizes divide by nothing.
+struct Net : torch::nn::Module {
+  static constexpr int64_t kWidth = 5;
+  torch::nn::Embedding embedding = register_module("embedding", torch::nn::Embedding(11, kWidth));
+  torch::nn::ModuleList layers = register_module("layers", torch::nn::ModuleList());
+  torch::nn::Linear unused = register_module("unused", torch::nn::Linear(3, 3));
+  at::Tensor scale = register_parameter("scale", at::full({kWidth}, 1.5), false);
+  at::Tensor bias = register_parameter("bias", at::zeros({11}));
+
+  Net() {
+    for (int i = 0; i < 3; ++i) layers->push_back(Block(kWidth));
+    to(testkit::device());
+    to(at::kDouble);
+    // Other values on each rank would do, too: the first rank's count.
+    int64_t seed = 0;
+    for (const at::Tensor& parameter : parameters()) {
+      if (!parameter.requires_grad()) continue;
+      const at::NoGradGuard no_grad;
+      parameter.copy_(at::arange(parameter.numel(), parameter.options())
+                          .mul(++seed)
+                          .sin()
+                          .view_as(parameter)
+                          .mul(0.4));
+    }
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    at::Tensor x = embedding->forward(tokens) * scale.to(embedding->weight.scalar_type());
+    for (const size_t layer : {0, 1, 0, 2}) x = layers[layer]->as<Block>()->forward(x);
+    return at::linear(x, embedding->weight, bias);
+  }
+};
+
+at::Tensor tokens(int step) {
+  return at::arange(step, step + kRows * 3, testkit::here(at::kLong))
+      .mul(7)
+      .remainder(11)
+      .view({kRows, 3});
+}
+
+at::Tensor loss_of(Net& net, const at::Tensor& given) {
+  const at::Tensor logits = net.forward(given).to(at::kDouble);
+  const at::Tensor target = given.add(1).remainder(11);
+  return at::cross_entropy_loss(logits.view({-1, 11}), target.view(-1));
+}
+
+struct Trained {
+  std::vector<double> losses = {};
+  std::vector<double> norms = {};
+};
+
+struct Reference {
+  std::shared_ptr<Net> net = std::make_shared<Net>();
+  Trained trained = {};
+};
+
+// Without the library's sharding.
+Reference train_alone() {
+  Reference alone;
+  Parameters parameters;
+  for (const auto& item : alone.net->named_parameters()) {
+    parameters.push_back({item.key(), item.value()});
+  }
+  AdamW optimizer(parameters);
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor loss = loss_of(*alone.net, tokens(step));
+    loss.backward();
+    alone.trained.losses.push_back(loss.item<double>());
+    alone.trained.norms.push_back(clip_grad_norm_(parameters, 0.5));
+    optimizer.step(0.01);
+  }
+  return alone;
+}
+
+at::Tensor mean_over(const at::Tensor& loss, const World& world) {
+  return all_reduce(loss.detach().to(world.device()) / world.size(), world.group()).wait();
+}
+
+// `slices` per step: all but the last without reduction, unless each is reduced.
+Trained train(Net& net, const ShardedModule& sharded, const World& world, int64_t slices,
+              bool each_reduces) {
+  Trained trained;
+  AdamW optimizer(sharded.parameters());
+  const int64_t rows = kRows / world.size();
+  for (int step = 0; step < kSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor mine = tokens(step).narrow(0, world.rank().value * rows, rows);
+    at::Tensor sum = at::zeros({}, testkit::here(at::kDouble));
+    for (int64_t i = 0; i < slices; ++i) {
+      std::optional<ShardedModule::NoSync> held;
+      if (i + 1 < slices && !each_reduces) held.emplace(sharded.no_sync());
+      const at::Tensor loss =
+          loss_of(net, mine.narrow(0, i * rows / slices, rows / slices)) / slices;
+      loss.backward();
+      sum += loss.detach();
+    }
+    trained.losses.push_back(mean_over(sum, world).item<double>());
+    trained.norms.push_back(clip_grad_norm_(sharded.parameters(), 0.5, sharded.shards()));
+    optimizer.step(0.01);
+  }
+  return trained;
+}
+
+double largest_error(const std::vector<double>& a, const std::vector<double>& b) {
+  return (at::tensor(a) - at::tensor(b)).abs().max().item<double>();
+}
+
+// The largest difference of this rank's elements.
+double error_of(const Parameters& own, const Net& whole) {
+  const auto expected = whole.named_parameters();
+  double error = 0;
+  for (const Parameter& parameter : own) {
+    const Span run = parameter.place.part.elements();
+    const at::Tensor part =
+        expected[parameter.name].detach().reshape(-1).slice(0, run.begin, run.end);
+    error = std::max(error, (parameter.tensor.detach() - part).abs().max().item<double>());
+  }
+  return error;
+}
+
+struct Case {
+  std::vector<std::string> units = {"layers.*"};
+  FsdpOptions fsdp = {};
+  int64_t slices = 1;
+  bool each_reduces = false;
+};
+
+DeviceMesh flat_mesh(const World& world) {
+  return init_device_mesh(world, {world.size()}, {"dp"});
+}
+
+void check_case(const World& world, const DeviceMesh& mesh, const Case& c, const Reference& alone,
+                double tolerance = kExact) {
+  const auto net = std::make_shared<Net>();
+  const ShardedModule sharded = fully_shard(*net, mesh, {.units = c.units, .fsdp = c.fsdp});
+  const Trained trained = train(*net, sharded, world, c.slices, c.each_reduces);
+  const std::string text = concat("units ", join(c.units, " "), ", policy ",
+                                  static_cast<int>(c.fsdp.reshard), ", ", c.slices, " slices");
+  RANK_EXPECT(largest_error(trained.losses, alone.trained.losses) < tolerance) << text;
+  RANK_EXPECT(largest_error(trained.norms, alone.trained.norms) < tolerance) << text;
+  const double error = error_of(sharded.parameters(), *alone.net);
+  RANK_EXPECT(error < tolerance) << text << ": " << error;
+}
+
+void check_policies(const World& world) {
+  const DeviceMesh mesh = flat_mesh(world);
+  const Reference alone = train_alone();
+  using enum Reshard;
+  for (const Reshard policy : {kAlways, kAllButLast, kNever, kKeep, kToSmaller}) {
+    const FsdpOptions fsdp{.reshard = policy, .smaller = world.size() == 4 ? 2 : 1};
+    check_case(world, mesh, {.fsdp = fsdp}, alone);
+    check_case(world, mesh, {.units = {"embedding", "layers.*", "layers.*.up"}, .fsdp = fsdp},
+               alone);
+  }
+  check_case(world, mesh, {.units = {}}, alone);
+  check_case(world, mesh, {.fsdp = {.offload = true}}, alone);
+  if (kRows / world.size() % 3 != 0) return;
+  for (const bool each : {false, true}) {
+    check_case(world, mesh, {.slices = 3, .each_reduces = each}, alone);
+  }
+}
+
+TEST(FullyShard, TwoRanksTrainAsOneProcess) {
+  run_ranks(2, [](World& world) { check_policies(world); });
+}
+
+TEST(FullyShard, ThreeRanksTrainAsOneProcess) {
+  run_ranks(3, [](World& world) { check_policies(world); });
+}
+
+TEST(FullyShard, FourRanksTrainAsOneProcess) {
+  run_ranks(4, [](World& world) {
+    check_policies(world);
+    const DeviceMesh replicas = init_device_mesh(world, {2, 2}, {"replicate", "shard"});
+    check_case(world, replicas, {}, train_alone());
+  });
+}
+
+}  // namespace
+}  // namespace tessera
