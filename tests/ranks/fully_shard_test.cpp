@@ -9,6 +9,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
+#include <cmath>
+
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
@@ -70,6 +72,10 @@ struct Net : torch::nn::Module {
                           .view_as(parameter)
                           .mul(0.4));
     }
+  }
+  void replace_bias(const at::Tensor& tensor) {
+    bias = tensor;
+    parameters_["bias"] = tensor;
   }
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = embedding->forward(tokens) * scale.to(embedding->weight.scalar_type());
@@ -221,6 +227,104 @@ TEST(FullyShard, FourRanksTrainAsOneProcess) {
     check_policies(world);
     const DeviceMesh replicas = init_device_mesh(world, {2, 2}, {"replicate", "shard"});
     check_case(world, replicas, {}, train_alone());
+  });
+}
+
+// Parameters and gradients of 16 bits: each product has a relative error of 2^-9, and a sum of
+// gradients in bf16 would have the same; the shards and the sums have 53 bits.
+TEST(FullyShard, MixedPrecisionIsAsGoodAsItsPrecision) {
+  run_ranks(2, [](World& world) {
+    const Reference alone = train_alone();
+    const FsdpOptions single{.compute_dtype = at::kFloat, .reduce_dtype = at::kDouble};
+    const FsdpOptions half{.compute_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
+    // AdamW's first steps have the size of the rate, 0.01, whatever a gradient's size: where a
+    // gradient is near zero, its sign is a matter of rounding.
+    check_case(world, flat_mesh(world), {.fsdp = single, .slices = 3}, alone, 1e-4);
+    check_case(world, flat_mesh(world), {.fsdp = half, .slices = 3}, alone, 5e-2);
+  });
+}
+
+TEST(FullyShard, EvaluatesSavesAndRunsAgain) {
+  run_ranks(2, [](World& world) {
+    const auto net = std::make_shared<Net>();
+    const Net plain;
+    const ShardedModule sharded = fully_shard(*net, flat_mesh(world), {.units = {"layers.*"}});
+    RANK_EXPECT(sharded.units() ==
+                std::vector<std::string>{"", "layers.0", "layers.1", "layers.2"});
+    for (int pass = 0; pass < 3; ++pass) {
+      const at::NoGradGuard no_grad;
+      Net whole;
+      RANK_EXPECT(at::allclose(loss_of(*net, tokens(0)), loss_of(whole, tokens(0)), 1e-14));
+    }
+    sharded.unshard();
+    for (const auto& item : plain.named_parameters()) {
+      RANK_EXPECT(net->named_parameters()[item.key()].equal(item.value())) << item.key();
+    }
+    sharded.reshard();
+    loss_of(*net, tokens(1)).backward();
+    RANK_EXPECT(sharded.parameters().back().tensor.grad().defined());
+    // Two losses of one forward pass.
+    const at::Tensor before = sharded.parameters().back().tensor.grad().clone();
+    const at::Tensor loss = loss_of(*net, tokens(1));
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
+    RANK_EXPECT(at::allclose(sharded.parameters().back().tensor.grad(), before * 3, 1e-12));
+  });
+}
+
+// Each error is the same on both ranks; the one that knows of it alone is rank 1.
+TEST(FullyShard, RefusesAlikeOnAllRanks) {
+  run_ranks(2, [](World& world) {
+    const DeviceMesh mesh = flat_mesh(world);
+    const bool is_odd = world.rank() == GlobalRank{1};
+    const auto refused = [&](const auto& given, const FullyShardOptions& options = {}) {
+      return message_of<ConfigError>([&] { (void)fully_shard(*given, mesh, options); });
+    };
+    // A mesh that does not fit.
+    const DeviceMesh cube = init_device_mesh(world, {1, 1, 2}, {"a", "b", "c"});
+    const std::string axes =
+        message_of<ConfigError>([&] { (void)fully_shard(*std::make_shared<Net>(), cube); });
+    RANK_EXPECT(contains(axes, "one axis (shards) or two")) << axes;
+    const std::string smaller =
+        refused(std::make_shared<Net>(), {.fsdp = {.reshard = Reshard::kToSmaller, .smaller = 3}});
+    RANK_EXPECT(contains(smaller, "choose a divisor of 2")) << smaller;
+    // A pattern without a module.
+    const std::string pattern = refused(std::make_shared<Net>(), {.units = {"layer.*"}});
+    RANK_EXPECT(contains(pattern, "no module is named 'layer.*'")) << pattern;
+    // Another module on one rank.
+    const auto other = std::make_shared<Net>();
+    if (is_odd) other->register_parameter("extra", at::zeros({3}, testkit::here()));
+    const std::string differs = refused(other);
+    RANK_EXPECT(contains(differs, "the sharded models differ on the ranks")) << differs;
+    RANK_EXPECT(contains(differs, "'extra' of shape (3)")) << differs;
+    // Sharded twice: as a whole, and a part of it on one rank.
+    const auto net = std::make_shared<Net>();
+    const ShardedModule sharded = fully_shard(*net, mesh, {.units = {"layers.*"}});
+    const std::string again = refused(net);
+    RANK_EXPECT(contains(again, "each parameter can be sharded once")) << again;
+    RANK_EXPECT(contains(again, "'scale', which is sharded already")) << again;
+    const std::string part = refused(is_odd ? net : std::make_shared<Net>());
+    RANK_EXPECT(contains(part, "each parameter can be sharded once")) << part;
+    // Replaced on one rank.
+    const at::Tensor kept = net->bias;
+    if (is_odd) net->replace_bias(at::zeros({11}, testkit::here(at::kDouble)));
+    const std::string replaced =
+        message_of<ConfigError>([&] { loss_of(*net, tokens(0)).backward(); });
+    RANK_EXPECT(contains(replaced, "parameters were replaced after fully_shard()")) << replaced;
+    RANK_EXPECT(contains(replaced, "'bias' is another tensor")) << replaced;
+    if (is_odd) net->replace_bias(kept);
+    // Changed between forward and backward.
+    AdamW optimizer(sharded.parameters());
+    loss_of(*net, tokens(0)).backward();
+    const at::Tensor loss = loss_of(*net, tokens(0));
+    optimizer.step(0.1);
+    const std::string changed = message_of<StateError>([&] { loss.backward(); });
+    RANK_EXPECT(contains(changed, "have changed between a forward pass and the backward pass"))
+        << changed;
+    // And the module still trains.
+    optimizer.zero_grad();
+    loss_of(*net, tokens(0)).backward();
+    RANK_EXPECT(std::isfinite(clip_grad_norm_(sharded.parameters(), 1, sharded.shards())));
   });
 }
 

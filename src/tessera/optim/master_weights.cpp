@@ -99,6 +99,8 @@ void MasterWeights::publish(const Pending& changed) const {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> copies;
   for (const size_t index : changed.indices) {
+    // The fused kernels do not, so that a backward pass that needs the old values would not notice.
+    parameters_[index].tensor.unsafeGetTensorImpl()->bump_version();
     if (!is_copy(index)) continue;
     parameters.push_back(parameters_[index].tensor);
     copies.push_back(weights_[index]);

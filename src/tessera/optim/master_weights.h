@@ -37,7 +37,7 @@ class MasterWeights {
   };
   Pending pending() const;
 
-  /// Rounds the changed weights into their parameters.
+  /// Rounds the changed weights into their parameters, and tells autograd that they have changed.
   void publish(const Pending& changed) const;
 
   void zero_grad() const;

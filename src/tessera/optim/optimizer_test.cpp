@@ -348,5 +348,14 @@ TEST(Grouped, EachGroupHasItsOwnOptions) {
   EXPECT_FALSE(all[2].tensor.grad().defined());
 }
 
+TEST(Optimizer, ABackwardPassNoticesAStepBeforeIt) {
+  const at::Tensor weight = at::ones({2}).requires_grad_();
+  Sgd optimizer({{"weight", weight}});
+  weight.square().sum().backward();
+  const at::Tensor late = weight.square().sum();
+  optimizer.step(0.1);
+  EXPECT_THROW(late.backward(), c10::Error) << "it would use other weights than its forward pass";
+}
+
 }  // namespace
 }  // namespace tessera

@@ -134,12 +134,10 @@ void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardO
       all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
     }
   });
-  for (const Group& group : {groups.shard, groups.replicate}) {
-    check_same(group, "the sharded models differ on the ranks", describe(all));
-  }
+  check_alike(groups, describe(all), first_sharded(all));
   for (const Parameter& parameter : all) {
     full.emplace_back(parameter.name, parameter.tensor);
-    if (!FlatShard::has(parameter.tensor)) take_values_of_first(parameter.tensor, groups);
+    take_values_of_first(parameter.tensor, groups);
   }
   for (const auto& buffer : given.buffers()) take_values_of_first(buffer, groups);
   for (ModuleUnit& unit : found) {

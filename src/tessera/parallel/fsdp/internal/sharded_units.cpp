@@ -26,6 +26,37 @@ std::vector<std::string> describe(const Parameters& parameters) {
   return lines;
 }
 
+std::string first_sharded(const Parameters& parameters) {
+  std::set<const c10::TensorImpl*> known;
+  for (const Parameter& parameter : parameters) {
+    if (known.insert(parameter.tensor.unsafeGetTensorImpl()).second &&
+        !FlatShard::has(parameter.tensor)) {
+      continue;
+    }
+    return concat("has parameter '", parameter.name, "', which is sharded already");
+  }
+  return "";
+}
+
+// An error of some ranks of a shard group becomes that of all of them, then that of all replicas.
+void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
+                 const std::string& sharded_twice) {
+  const auto check = [&](const Group& group) {
+    throw_together(group, "each parameter can be sharded once: in one unit, by one call",
+                   sharded_twice);
+    check_same(group, "the sharded models differ on the ranks", description);
+  };
+  std::string complaint;
+  try {
+    check(groups.shard);
+  } catch (const ConfigError& error) {
+    if (groups.replicate.size() == 1) throw;
+    complaint = error.what();
+  }
+  throw_together(groups.replicate, "a replica cannot be sharded", complaint);
+  check(groups.replicate);
+}
+
 ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)
     : groups_(std::move(groups)), options_(options) {}
 
@@ -35,21 +66,9 @@ ShardedUnits::~ShardedUnits() {
   }
 }
 
-void ShardedUnits::refuse_sharded(Parameters& parameters) {
-  std::set<const c10::TensorImpl*> known;
-  const auto is_refused = [&](const Parameter& parameter) {
-    if (known.insert(parameter.tensor.unsafeGetTensorImpl()).second &&
-        !FlatShard::has(parameter.tensor)) {
-      return false;
-    }
-    complaint_ = concat("parameter '", parameter.name, "' is sharded twice");
-    return true;
-  };
-  std::erase_if(parameters, is_refused);
-}
-
 void ShardedUnits::add(const std::string& name, Parameters& parameters) {
-  refuse_sharded(parameters);
+  if (sharded_twice_.empty()) sharded_twice_ = first_sharded(parameters);
+  if (!sharded_twice_.empty()) return;  // start() throws.
   const size_t index = units_.size();
   ShardedUnit& unit = units_.emplace_back(ShardedUnit{.name = name, .reads = {index}});
   std::ranges::copy(describe(parameters), std::back_inserter(description_));
@@ -81,11 +100,7 @@ void ShardedUnits::share(size_t first, size_t second) {
 }
 
 void ShardedUnits::start() {
-  for (const Group& group : {groups_.shard, groups_.replicate}) {
-    throw_together(group, "each parameter can be sharded once; list it in one unit, in one call",
-                   complaint_);
-    check_same(group, "the sharded models differ on the ranks", description_);
-  }
+  check_alike(groups_, description_, sharded_twice_);
   for (ShardedUnit& unit : units_) {
     for (FlatShard& shard : unit.shards) shard.pack();
   }

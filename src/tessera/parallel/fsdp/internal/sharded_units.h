@@ -26,8 +26,14 @@ struct ShardedUnit {
   bool is_shared = false;  // Another unit adds to its gradients: they are complete at the end.
 };
 
-/// One line per parameter.
-std::vector<std::string> describe(const Parameters& parameters);
+/// "parameter 'x' is sharded already" for the first one that is; "" if none is.
+std::string first_sharded(const Parameters& parameters);
+
+/// **Collective.** ConfigError, the same on all ranks of both groups, if the parameters' names,
+/// shapes or dtypes differ, or if a rank has a complaint about sharding a parameter twice.
+void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
+                 const std::string& sharded_twice);
+std::vector<std::string> describe(const Parameters& parameters);  // One line each.
 
 /// The end of a unit's forward pass.
 struct ForwardEnd {
@@ -86,8 +92,6 @@ class ShardedUnits {
   void finish(bool reduces);
 
  private:
-  /// Drops parameters that were sharded before, and notes them in `complaint_`.
-  void refuse_sharded(Parameters& parameters);
   void watch(size_t index);
   void publish();
   void expire();
@@ -100,8 +104,8 @@ class ShardedUnits {
   std::vector<ShardedUnit> units_ = {};
   std::vector<std::string> description_ = {};
   std::function<void()> observer_ = {};
-  uint64_t used_version_ = 0;  // At the last forward pass.
-  std::string complaint_ = {};
+  uint64_t used_version_ = 0;       // At the last forward pass.
+  std::string sharded_twice_ = {};  // A complaint about that.
   bool reduces_ = false;
   std::optional<size_t> in_flight_ = std::nullopt;  // The unit whose reduction was started last.
 };
