@@ -48,14 +48,15 @@ struct Case {
   bool adamw = false;
   int64_t shard = 1;
   Reshard reshard = Reshard::kAllButLast;
-  bool recompute = false;
+  Recompute recompute = Recompute::kNone;
 };
 
 std::string text_of(const Case& c) {
   return concat(
       "dp ", c.dp, " × pp ", c.pp, ", ", to_string(c.kind), ", ", c.microbatches,
       " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "", c.adamw ? ", AdamW" : "",
-      c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.reshard)) : "");
+      c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.reshard)) : "",
+      ", recompute ", static_cast<int>(c.recompute));
 }
 
 LlamaConfig config_of(const Case& c) {
@@ -239,9 +240,13 @@ TEST(Engine, TwoShardsTrainAsOneProcess) {
                    {.microbatches = 1, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
       }
       check_case(world, {.microbatches = 3, .batch = 7, .shard = 2, .reshard = policy});
-      check_case(
-          world,
-          {.microbatches = 2, .tied = true, .shard = 2, .reshard = policy, .recompute = true});
+      for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+        check_case(world, {.microbatches = 2,
+                           .tied = true,
+                           .shard = 2,
+                           .reshard = policy,
+                           .recompute = recompute});
+      }
     }
   });
 }
@@ -258,11 +263,13 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
     check_case(world, {.microbatches = 1, .batch = 9, .adamw = true, .shard = 4});
     for (const bool tied : {false, true}) {
       check_case(world, {.dp = 2, .microbatches = 1, .tied = tied, .adamw = true, .shard = 2});
-      check_case(world, {.dp = 2,
-                         .pp = 2,
-                         .kind = ScheduleKind::kZBVZeroBubble,
-                         .tied = tied,
-                         .recompute = true});
+      for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+        check_case(world, {.dp = 2,
+                           .pp = 2,
+                           .kind = ScheduleKind::kZBVZeroBubble,
+                           .tied = tied,
+                           .recompute = recompute});
+      }
       for (const ScheduleKind kind :
            {ScheduleKind::k1F1B, ScheduleKind::kZBVZeroBubble, ScheduleKind::kInterleaved1F1B}) {
         for (const Reshard policy : {Reshard::kAllButLast, Reshard::kKeep}) {
@@ -270,6 +277,26 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
               world,
               {.pp = 2, .kind = kind, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
         }
+      }
+    }
+  });
+}
+
+// Also with deferred weight gradients.
+TEST(Engine, RecomputeHasTheSameBits) {
+  run_ranks(2, [](World& world) {
+    for (Case c :
+         {Case{.dp = 2}, Case{.microbatches = 1, .tied = true, .shard = 2}, Case{.shard = 2},
+          Case{.pp = 2}, Case{.pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tied = true}}) {
+      Engine plain = engine_of(world, c, at::kFloat);
+      const Trained expected = train(c, plain);
+      for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+        c.recompute = recompute;
+        Engine engine = engine_of(world, c, at::kFloat);
+        const Trained trained = train(c, engine);
+        RANK_EXPECT(trained.losses == expected.losses) << text_of(c);
+        RANK_EXPECT(trained.norms == expected.norms) << text_of(c);
+        RANK_EXPECT(trained.evaluated == expected.evaluated) << text_of(c);
       }
     }
   });

@@ -122,7 +122,9 @@ inline at::Tensor deferred_loss(const Replica& replica, const at::Tensor& rows,
                                 const WeightGradients& later) {
   at::Tensor x = rows;
   for (size_t i = 0; i < replica.parameters.size(); i += 2) {
-    x = linear(x, replica.parameters[i].tensor, replica.parameters[i + 1].tensor, &later).tanh();
+    x = linear(x, replica.parameters[i].tensor, replica.parameters[i + 1].tensor,
+               {.deferred = &later})
+            .tanh();
   }
   return x.square().mean();
 }

@@ -3,12 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "tessera/base/export.h"
+#include "tessera/layer/pass.h"
 
 namespace tessera TSR_API {
 
 /// Causal attention over [batch, positions, heads, head size]. With fewer key-value heads than
-/// query heads, neighbouring query heads share one (grouped-query attention).
+/// query heads, neighbouring query heads share one (grouped-query attention). Pass::kept keeps the
+/// result if LibTorch has a fused kernel for these tensors.
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys,
-                            const at::Tensor& values);
+                            const at::Tensor& values, const Pass& pass = {});
 
 }  // namespace tessera

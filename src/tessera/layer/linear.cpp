@@ -40,17 +40,25 @@ void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Te
   if (bias.defined()) accumulate(bias, rows.sum(0));
 }
 
+at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
+                      const std::optional<at::Tensor>& bias, KeptResults* kept) {
+  const auto product = [&] { return at::linear(x, weight, bias); };
+  if (kept == nullptr) return product();
+  return kept->results([&] { return KeptResults::Results{product()}; }).at(0);
+}
+
 class DeferredLinear : public autograd::Function<DeferredLinear> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                            const WeightGradients& deferred) {
+                            const Pass& pass) {
     context->save_for_backward({x});
     // Not as saved variables: the backward needs the parameters themselves.
     context->saved_data["weight"] = weight;
     context->saved_data["bias"] = bias.value_or(at::Tensor());
-    context->saved_data["queue"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(deferred));
-    return at::linear(x, weight, bias);
+    context->saved_data["queue"] =
+        c10::IValue::make_capsule(c10::make_intrusive<Holder>(*pass.deferred));
+    return product_of(x, weight, bias, pass.kept);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -67,6 +75,32 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
   }
 };
 
+// A product that is kept from another run. The gradients have the bits of LibTorch's.
+class KeptLinear : public autograd::Function<KeptLinear> {
+ public:
+  static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                            KeptResults* kept) {
+    context->save_for_backward({x, weight});
+    context->saved_data["has_bias"] = bias.has_value();
+    return product_of(x, weight, bias, kept);
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    const autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor rows = as_matrix(gradients[0]);
+    autograd::variable_list made(4);
+    if (context->needs_input_grad(0)) made[0] = at::mm(rows, saved[1]).view(x.sizes());
+    if (context->needs_input_grad(1)) made[1] = at::mm(rows.t(), as_matrix(x));
+    if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
+      made[2] = rows.sum(0);
+    }
+    return made;
+  }
+};
+
 bool is_leaf(const at::Tensor& parameter) {
   return !parameter.defined() || parameter.is_leaf();
 }
@@ -74,14 +108,18 @@ bool is_leaf(const at::Tensor& parameter) {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  const WeightGradients* deferred) {
+                  const Pass& pass) {
   const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
-  if (deferred == nullptr || !at::GradMode::is_enabled()) return at::linear(x, weight, given);
+  if (!at::GradMode::is_enabled()) return product_of(x, weight, given, pass.kept);
+  if (pass.deferred == nullptr) {
+    return pass.kept == nullptr ? at::linear(x, weight, given)
+                                : KeptLinear::apply(x, weight, given, pass.kept);
+  }
   TSR_CHECK(
       is_leaf(weight) && is_leaf(bias),
       "a deferred weight gradient needs a leaf tensor as weight, but this weight is the result "
       "of an operation; pass the parameter, or do not defer");
-  return DeferredLinear::apply(x, weight, given, *deferred);
+  return DeferredLinear::apply(x, weight, given, pass);
 }
 
 }  // namespace tessera

@@ -3,13 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "tessera/base/export.h"
-#include "tessera/layer/weight_gradients.h"
+#include "tessera/layer/pass.h"
 
 namespace tessera TSR_API {
 
-/// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With `deferred` the
-/// backward pass puts the gradients of weight and bias there; both must be leaves.
+/// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With Pass::deferred
+/// the backward pass puts the gradients of weight and bias there; both must be leaves. Pass::kept
+/// keeps the product.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
-                  const WeightGradients* deferred = nullptr);
+                  const Pass& pass = {});
 
 }  // namespace tessera

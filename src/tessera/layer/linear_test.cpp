@@ -33,8 +33,8 @@ struct Net {
   at::Tensor second = leaf({4, 7});
 
   at::Tensor loss(const WeightGradients* deferred) const {
-    const at::Tensor hidden = linear(x, first, first_bias, deferred).tanh();
-    return linear(hidden, second, {}, deferred).square().sum();
+    const at::Tensor hidden = linear(x, first, first_bias, {.deferred = deferred}).tanh();
+    return linear(hidden, second, {}, {.deferred = deferred}).square().sum();
   }
   std::vector<at::Tensor> parameters() const { return {first, first_bias, second}; }
 };
@@ -79,7 +79,7 @@ TEST(DeferredLinear, WeightsLearnWhereTheInputDoesNot) {
   const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
   const at::Tensor weight = leaf({2, 5});
   const WeightGradients later;
-  linear(x, weight, {}, &later).sum().backward();
+  linear(x, weight, {}, {.deferred = &later}).sum().backward();
   later.run();
   const at::Tensor expected = x.sum(0).expand({2, 5});
   EXPECT_LT(largest_difference(weight.grad(), expected), 1e-12);
@@ -98,7 +98,7 @@ TEST(DeferredLinear, RunsTheHooksOfTheWeight) {
   int count = 0;
   torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
   const WeightGradients later;
-  linear(at::rand({3, 5}, here(at::kDouble)), weight, {}, &later).sum().backward();
+  linear(at::rand({3, 5}, here(at::kDouble)), weight, {}, {.deferred = &later}).sum().backward();
   EXPECT_EQ(count, 0);
   later.run();
   EXPECT_EQ(count, 1);
@@ -116,7 +116,7 @@ TEST(DeferredLinear, HoldsNothingWithoutGradients) {
 
 TEST(DeferredLinear, RefusesAWeightThatIsNoParameter) {
   const WeightGradients later;
-  EXPECT_THROW(linear(leaf({3, 5}), leaf({2, 5}).mul(2), {}, &later), ConfigError);
+  EXPECT_THROW(linear(leaf({3, 5}), leaf({2, 5}).mul(2), {}, {.deferred = &later}), ConfigError);
 }
 
 }  // namespace

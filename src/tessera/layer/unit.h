@@ -9,17 +9,11 @@
 #include <vector>
 
 #include "tessera/base/export.h"
-#include "tessera/layer/weight_gradients.h"
+#include "tessera/layer/pass.h"
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
 
 namespace tessera TSR_API {
-
-/// Arguments of a forward pass, in addition to its input.
-struct Pass {
-  /// Where layers put their weight gradients; null if the backward pass computes them itself.
-  const WeightGradients* deferred = nullptr;
-};
 
 /// The smallest part of a model for strategies: pipelines split between units.
 struct Unit {

@@ -89,7 +89,7 @@ Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at:
   }
   unit.forward = [norm, weight](const at::Tensor& hidden, const Pass& pass) {
     check_filled(weight);
-    return linear(norm(hidden), weight, {}, pass.deferred);
+    return linear(norm(hidden), weight, {}, pass);
   };
   return unit;
 }

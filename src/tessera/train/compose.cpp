@@ -9,7 +9,6 @@
 #include "tessera/base/check.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
 #include "tessera/parallel/fsdp/fsdp_stage.h"
-#include "tessera/parallel/recompute/recompute.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/model_stage.h"
 
@@ -121,7 +120,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
-    if (options.recompute) std::ranges::transform(stage.units, stage.units.begin(), recompute);
+    for (Unit& unit : stage.units) unit = recompute(std::move(unit), options.recompute);
     data_parallel.push_back(data_parallel_of(stage, model, plan, options));
   }
   fill(stages, model);

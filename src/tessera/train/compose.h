@@ -9,6 +9,7 @@
 #include "tessera/layer/unit.h"
 #include "tessera/mesh/realize.h"
 #include "tessera/parallel/fsdp/fsdp_options.h"
+#include "tessera/parallel/recompute/recompute.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/train/engine.h"
 
@@ -21,8 +22,8 @@ struct ComposeOptions {
   int64_t batch = 1;               // Rows per global batch.
   Schedule schedule = one_rank();  // The schedule of each replica.
   at::Device device = at::kCPU;
-  bool recompute = false;  // Activation checkpointing of each unit.
-  FsdpOptions fsdp = {};   // If the plan shards. compose() sets `when` and `share`.
+  Recompute recompute = Recompute::kNone;  // Activation checkpointing of each unit.
+  FsdpOptions fsdp = {};                   // If the plan shards. compose() sets `when` and `share`.
 };
 
 /// **Collective.** Distributes a model over the ranks of a train_plan(), with all strategies of the

@@ -30,6 +30,11 @@ Reshard reshard_of(const ParallelSection& parallel) {
   return parallel.reshard == "always" ? Reshard::kAlways : Reshard::kAllButLast;
 }
 
+Recompute recompute_of(const ParallelSection& parallel) {
+  if (parallel.recompute == "none") return Recompute::kNone;
+  return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
+}
+
 // Sets values from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options) {
   Model model = llama_model(shape, options);
@@ -82,7 +87,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
                                     {.batch = config.data.batch,
                                      .schedule = schedule_of(config),
                                      .device = options.device,
-                                     .recompute = config.parallel.recompute == "full",
+                                     .recompute = recompute_of(config.parallel),
                                      .fsdp = {.reshard = reshard_of(config.parallel)}}),
                   .shape = shape,
                   .dtype = options.dtype};

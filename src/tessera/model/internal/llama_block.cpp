@@ -27,7 +27,7 @@ Projection::Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut
 }
 
 at::Tensor Projection::operator()(const at::Tensor& x, const Pass& pass) const {
-  return linear(x, weight, bias, pass.deferred);
+  return linear(x, weight, bias, pass);
 }
 
 // A layer sharded by its inputs adds its bias once, to the sum.
@@ -55,7 +55,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, const RotaryTable& rotary,
     return project(x, pass).unflatten(-1, {-1, head_dim});
   };
   const at::Tensor mixed =
-      causal_attention(rotate(heads(q), rotary), rotate(heads(k), rotary), heads(v));
+      causal_attention(rotate(heads(q), rotary), rotate(heads(k), rotary), heads(v), pass);
   return o(mixed.flatten(2), pass);
 }
 

@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 namespace autograd = torch::autograd;
-using Forward = std::function<at::Tensor(const at::Tensor&)>;
+using Forward = std::function<at::Tensor(const at::Tensor&, KeptResults&)>;
 
 /// The state of the default random generator of a device.
 class RandomState {
@@ -35,51 +35,68 @@ class RandomState {
   at::Generator generator_;
 };
 
-// What a forward pass leaves for its backward pass.
+// What a forward pass leaves for its backward pass, in addition to tensors.
 struct Kept : torch::CustomClassHolder {
   explicit Kept(Forward given) : forward(std::move(given)) {}
   Forward forward;
+  KeptResults results = {};
   at::Tensor random_state = {};
 };
 
-struct Recompute : autograd::Function<Recompute> {
+struct RecomputedUnit : autograd::Function<RecomputedUnit> {
   // `anchor` asks for a gradient, so that the output does even if the input does not.
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& /*anchor*/, const c10::intrusive_ptr<Kept>& kept) {
     kept->random_state = RandomState(x.device()).get();
-    context->save_for_backward({x});
     context->saved_data["wants_input_gradient"] = x.requires_grad();
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    return kept->forward(x);
+    const at::Tensor y = kept->forward(x, kept->results);
+    // The results as saved variables, so that the engine frees them after the backward pass.
+    autograd::variable_list saved = kept->results.take(y);
+    saved.push_back(x);
+    context->save_for_backward(std::move(saved));
+    return y;
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     const auto holder = context->saved_data["kept"].toCapsule();
-    const auto& kept = static_cast<const Kept&>(*holder);
-    const at::Tensor x = context->get_saved_variables()[0].detach().requires_grad_(
-        context->saved_data["wants_input_gradient"].toBool());
+    auto& kept = static_cast<Kept&>(*holder);
+    autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor x =
+        saved.back().detach().requires_grad_(context->saved_data["wants_input_gradient"].toBool());
+    saved.pop_back();
+    kept.results.begin_second_run(std::move(saved));
+    const at::Tensor y = run_again(kept, x);
+    autograd::backward({y}, {gradients[0]});
+    return {x.grad(), at::Tensor(), at::Tensor()};
+  }
+
+ private:
+  static at::Tensor run_again(Kept& kept, const at::Tensor& x) {
     RandomState random(x.device());
     const at::Tensor now = random.get();
     random.set(kept.random_state);
-    at::Tensor y;
-    {
-      const at::AutoGradMode with_gradients(true);
-      y = kept.forward(x);
-    }
+    const at::AutoGradMode with_gradients(true);
+    const at::Tensor y = kept.forward(x, kept.results);
+    kept.results.end_second_run();
     random.set(now);
-    autograd::backward({y}, {gradients[0]});
-    return {x.grad(), at::Tensor(), at::Tensor()};
+    return y;
   }
 };
 
 }  // namespace
 
-Unit recompute(Unit unit) {
-  unit.forward = [inner = std::move(unit.forward)](const at::Tensor& x, const Pass& pass) {
+Unit recompute(Unit unit, Recompute what) {
+  if (what == Recompute::kNone) return unit;
+  unit.forward = [inner = std::move(unit.forward), what](const at::Tensor& x, const Pass& pass) {
     if (!at::GradMode::is_enabled()) return inner(x, pass);
-    const Forward again = [inner, pass](const at::Tensor& input) { return inner(input, pass); };
-    return Recompute::apply(x, at::empty({0}).requires_grad_(), c10::make_intrusive<Kept>(again));
+    const Forward run = [inner, what, pass](const at::Tensor& input, KeptResults& results) {
+      const bool keeps = what == Recompute::kSelective;
+      return inner(input, {.deferred = pass.deferred, .kept = keeps ? &results : nullptr});
+    };
+    return RecomputedUnit::apply(x, at::empty({0}).requires_grad_(),
+                                 c10::make_intrusive<Kept>(run));
   };
   return unit;
 }

@@ -5,11 +5,18 @@
 
 namespace tessera TSR_API {
 
-/// The unit with activation checkpointing: its forward pass keeps its input alone, and its backward
-/// pass first runs the forward pass again. Gradients have the same bits as without it: the second
-/// run sees the random state of the first.
+/// Activation checkpointing: which activations of a unit the forward pass does not keep, so that
+/// the backward pass computes them again.
+enum class Recompute {
+  kNone,       // Keeps all.
+  kSelective,  // Keeps the results of linear layers and of attention (Pass::kept).
+  kFull,       // Keeps the unit's input alone.
+};
+
+/// The unit with activation checkpointing: its backward pass first runs the forward pass again.
+/// Gradients have the same bits as without it: the second run sees the random state of the first.
 ///
-/// It computes the forward pass twice and holds the activations of one unit at a time.
-Unit recompute(Unit unit);
+/// A unit that ignores Pass::kept, e.g. a torch::nn module, keeps its input alone with either.
+Unit recompute(Unit unit, Recompute what);
 
 }  // namespace tessera
