@@ -34,7 +34,6 @@ namespace {
 using testkit::run_ranks;
 
 constexpr uint64_t kSeed = 3;
-constexpr int64_t kSteps = 3;
 // The same sums in another order: a few thousand additions of numbers near 1.
 constexpr double kExact = 1e-11;
 
@@ -47,15 +46,18 @@ struct Case {
   int64_t batch = 8;
   bool adamw = false;
   int64_t shard = 1;
-  Reshard reshard = Reshard::kAllButLast;
+  FsdpOptions fsdp = {};
   Recompute recompute = Recompute::kNone;
+  int64_t steps = 3;
+  double rate = 0.1;
 };
 
 std::string text_of(const Case& c) {
   return concat(
       "dp ", c.dp, " × pp ", c.pp, ", ", to_string(c.kind), ", ", c.microbatches,
       " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "", c.adamw ? ", AdamW" : "",
-      c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.reshard)) : "",
+      c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.fsdp.reshard))
+                  : "",
       ", recompute ", static_cast<int>(c.recompute));
 }
 
@@ -99,13 +101,13 @@ Trained train(const Case& c, Engine& engine) {
   const auto optimizer = optimizer_of(c, engine.parameters());
   const Span rows = engine.rows();
   const auto mine = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < c.steps; ++step) {
     optimizer->zero_grad();
     const at::Tensor loss = engine.train_step(mine(tokens(c, step)), mine(targets(c, step)));
     trained.losses.push_back(loss.item<double>());
     trained.norms.push_back(engine.grad_norm());
     clip_grads_(engine.parameters(), trained.norms.back(), 0.5);
-    optimizer->step(0.1);
+    optimizer->step(c.rate);
   }
   trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();
   return trained;
@@ -117,26 +119,26 @@ struct Reference {
 };
 
 // Plain LibTorch, without an engine.
-Reference train_alone(const Case& c) {
-  Reference alone{Llama(config_of(c), {.dtype = at::kDouble, .device = testkit::device()})};
+Reference train_alone(const Case& c, at::ScalarType dtype = at::kDouble) {
+  Reference alone{Llama(config_of(c), {.dtype = dtype, .device = testkit::device()})};
   const Llama& model = alone.model;
   alone.model.initialize(kSeed);
   const auto optimizer = optimizer_of(c, model.named_parameters());
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < c.steps; ++step) {
     optimizer->zero_grad();
     const at::Tensor loss = token_loss(model.forward(tokens(c, step)), targets(c, step));
     loss.backward();
     alone.trained.losses.push_back(loss.item<double>());
     alone.trained.norms.push_back(clip_grad_norm_(model.named_parameters(), 0.5));
-    optimizer->step(0.1);
+    optimizer->step(c.rate);
   }
   const at::NoGradGuard no_grad;
   alone.trained.evaluated = token_loss(model.forward(tokens(c, 9)), targets(c, 9)).item<double>();
   return alone;
 }
 
-bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
-  return at::allclose(at::tensor(a), at::tensor(b), kExact, kExact);
+bool are_close(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  return at::allclose(at::tensor(a), at::tensor(b), tolerance, tolerance);
 }
 
 // The elements of the whole that the part holds.
@@ -148,13 +150,15 @@ at::Tensor elements_of(const at::Tensor& whole, const Part& part) {
   return at::cat(runs);
 }
 
-void expect_same_parameters(const Case& c, const Parameters& mine, const Llama& whole) {
+void expect_same_parameters(const Case& c, const Parameters& mine, const Llama& whole,
+                            double tolerance) {
   std::map<std::string, at::Tensor> expected;
   for (const Parameter& parameter : whole.named_parameters())
     expected[parameter.name] = parameter.tensor;
   for (const Parameter& parameter : mine) {
     const at::Tensor part = elements_of(expected.at(parameter.name), parameter.place.part);
-    RANK_EXPECT(at::allclose(parameter.tensor.detach().reshape(-1), part, kExact, kExact))
+    const at::Tensor own = parameter.tensor.detach().reshape(-1).to(part.options());
+    RANK_EXPECT(at::allclose(own, part, tolerance, tolerance))
         << parameter.name << "; " << text_of(c);
   }
 }
@@ -174,17 +178,24 @@ Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
                   .schedule = schedule_of(c),
                   .device = testkit::device(),
                   .recompute = c.recompute,
-                  .fsdp = {.reshard = c.reshard}});
+                  .fsdp = c.fsdp});
 }
 
-void check_case(World& world, const Case& c) {
-  Engine engine = engine_of(world, c, at::kDouble);
+// What a run gives, compared with one process of the same precision.
+struct Precision {
+  at::ScalarType dtype = at::kDouble;
+  double tolerance = kExact;
+};
+
+void check_case(World& world, const Case& c, const Precision& precision = {}) {
+  Engine engine = engine_of(world, c, precision.dtype);
   const Trained trained = train(c, engine);
-  const Reference alone = train_alone(c);
-  RANK_EXPECT(are_close(trained.losses, alone.trained.losses)) << text_of(c);
-  RANK_EXPECT(are_close(trained.norms, alone.trained.norms)) << text_of(c);
-  RANK_EXPECT(are_close({trained.evaluated}, {alone.trained.evaluated})) << text_of(c);
-  expect_same_parameters(c, engine.parameters(), alone.model);
+  const Reference alone = train_alone(c, precision.dtype);
+  const double near = precision.tolerance;
+  RANK_EXPECT(are_close(trained.losses, alone.trained.losses, near)) << text_of(c);
+  RANK_EXPECT(are_close(trained.norms, alone.trained.norms, near)) << text_of(c);
+  RANK_EXPECT(are_close({trained.evaluated}, {alone.trained.evaluated}, near)) << text_of(c);
+  expect_same_parameters(c, engine.parameters(), alone.model, near);
 }
 
 // Every kind, tied and untied, on one mesh shape.
@@ -236,18 +247,50 @@ TEST(Engine, TwoShardsTrainAsOneProcess) {
   run_ranks(2, [](World& world) {
     for (const Reshard policy : {kAlways, kNever, kAllButLast, kKeep}) {
       for (const bool tied : {false, true}) {
-        check_case(world,
-                   {.microbatches = 1, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
+        check_case(world, {.microbatches = 1,
+                           .tied = tied,
+                           .adamw = true,
+                           .shard = 2,
+                           .fsdp = {.reshard = policy}});
       }
-      check_case(world, {.microbatches = 3, .batch = 7, .shard = 2, .reshard = policy});
+      check_case(world, {.microbatches = 3, .batch = 7, .shard = 2, .fsdp = {.reshard = policy}});
       for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
         check_case(world, {.microbatches = 2,
                            .tied = true,
                            .shard = 2,
-                           .reshard = policy,
+                           .fsdp = {.reshard = policy},
                            .recompute = recompute});
       }
     }
+  });
+}
+
+// Ten steps of a usual rate, to 1e-12; sums of slices, a smaller group between the passes, shards
+// on the CPU.
+TEST(Engine, ShardsTrainToTheLastPlaces) {
+  run_ranks(2, [](World& world) {
+    const Precision exact{.tolerance = 1e-12};
+    using enum Reshard;
+    for (const FsdpOptions& fsdp :
+         {FsdpOptions{}, FsdpOptions{.reshard = kToSmaller, .smaller = 1},
+          FsdpOptions{.reduce_each = true}, FsdpOptions{.offload = true},
+          FsdpOptions{.reshard = kKeep, .reduce_each = true, .offload = true}}) {
+      check_case(world,
+                 {.microbatches = 2,
+                  .tied = true,
+                  .adamw = true,
+                  .shard = 2,
+                  .fsdp = fsdp,
+                  .steps = 10,
+                  .rate = 1e-3},
+                 exact);
+    }
+    // A rounding of 6e-8 per product and step.
+    check_case(world, {.microbatches = 2, .shard = 2, .steps = 10, .rate = 1e-3},
+               {at::kFloat, 1e-6});
+    // A rounding of 4e-3 per product, of parameters and gradients.
+    check_case(world, {.microbatches = 2, .shard = 2, .steps = 10, .rate = 1e-3},
+               {at::kBFloat16, 5e-2});
   });
 }
 
@@ -260,6 +303,18 @@ TEST(Engine, ThreeShardsTrainAsOneProcess) {
 // HSDP, and pipelines of shards.
 TEST(Engine, FourShardsTrainAsOneProcess) {
   run_ranks(4, [](World& world) {
+    check_case(world,
+               {.microbatches = 2,
+                .tied = true,
+                .adamw = true,
+                .shard = 4,
+                .fsdp = {.reshard = Reshard::kToSmaller, .smaller = 2},
+                .steps = 10,
+                .rate = 1e-3},
+               {.tolerance = 1e-12});
+    const std::string said = testkit::message_of<ConfigError>(
+        [&] { check_case(world, {.pp = 2, .shard = 2, .fsdp = {.reduce_each = true}}); });
+    RANK_EXPECT(said.find("reduction per slice is not available") != std::string::npos) << said;
     check_case(world, {.microbatches = 1, .batch = 9, .adamw = true, .shard = 4});
     for (const bool tied : {false, true}) {
       check_case(world, {.dp = 2, .microbatches = 1, .tied = tied, .adamw = true, .shard = 2});
@@ -273,9 +328,12 @@ TEST(Engine, FourShardsTrainAsOneProcess) {
       for (const ScheduleKind kind :
            {ScheduleKind::k1F1B, ScheduleKind::kZBVZeroBubble, ScheduleKind::kInterleaved1F1B}) {
         for (const Reshard policy : {Reshard::kAllButLast, Reshard::kKeep}) {
-          check_case(
-              world,
-              {.pp = 2, .kind = kind, .tied = tied, .adamw = true, .shard = 2, .reshard = policy});
+          check_case(world, {.pp = 2,
+                             .kind = kind,
+                             .tied = tied,
+                             .adamw = true,
+                             .shard = 2,
+                             .fsdp = {.reshard = policy}});
         }
       }
     }
