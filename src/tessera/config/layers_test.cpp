@@ -186,6 +186,31 @@ TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
             "dp-replicate is 2, which needs dp-type hsdp or zero1, but it is ddp; leave one out");
 }
 
+TEST(TrainConfig, SettingsOfShardsNeedShards) {
+  const auto sharded = [](std::vector<ConfigAssignment> more) {
+    std::vector<ConfigAssignment> all{given("parallel.dp", "4"), given("parallel.dp_type", "fsdp")};
+    all.insert(all.end(), more.begin(), more.end());
+    return ConfigLayers{.flags = all};
+  };
+  const std::pair<const char*, const char*> settings[] = {{"parallel.reshard", "smaller"},
+                                                          {"parallel.reduce", "each"},
+                                                          {"parallel.offload", "true"},
+                                                          {"parallel.compute_dtype", "bf16"}};
+  for (const auto& [key, value] : settings) {
+    EXPECT_NO_THROW(resolve(sharded({given(key, value)}))) << key;
+    EXPECT_TRUE(
+        contains(refusal({.flags = {given("parallel.dp", "4"), given(key, value)}}),
+                 std::string(key) + "=" + value + " needs shards, but --dp 4 --dp-type ddp"))
+        << key;
+  }
+  EXPECT_TRUE(contains(
+      refusal(sharded({given("parallel.reshard", "smaller"), given("parallel.reshard_size", "3")})),
+      "parallel.reshard_size=3 does not divide the 4 shards"));
+  EXPECT_TRUE(contains(refusal(sharded({given("parallel.pp", "2"), given("parallel.reduce", "each"),
+                                        given("parallel.dp", "2")})),
+                       "reduces gradients once per step"));
+}
+
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
   for (const char* const name :
        {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {

@@ -52,6 +52,25 @@ constexpr std::array kNotYet{
     NotYet{"etp", if_above_one<&ParallelSection::etp>},
 };
 
+// What only sharded parameters can do.
+void check_sharding(const ParallelSection& parallel) {
+  const ParallelDims dims = dims_of(parallel);
+  const auto needs_shards = [&](bool asked, std::string_view key, const auto& value) {
+    TSR_CHECK(!asked || dims.dp_shard > 1, "parallel.", key, "=", value, " needs shards, but --dp ",
+              parallel.dp, " --dp-type ", parallel.dp_type,
+              " has none; use --dp-type fsdp, hsdp or zero1 on several ranks, or leave it out");
+  };
+  needs_shards(parallel.reshard == "smaller", "reshard", parallel.reshard);
+  needs_shards(parallel.reduce == "each", "reduce", parallel.reduce);
+  needs_shards(parallel.offload, "offload", "true");
+  needs_shards(parallel.compute_dtype != "same", "compute_dtype", parallel.compute_dtype);
+  TSR_CHECK(parallel.reshard != "smaller" || dims.dp_shard % parallel.reshard_size == 0,
+            "parallel.reshard_size=", parallel.reshard_size, " does not divide the ", dims.dp_shard,
+            " shards; choose a divisor");
+  TSR_CHECK(parallel.reduce == "once" || parallel.pp == 1, "parallel.reduce=", parallel.reduce,
+            " with a pipeline, which reduces gradients once per step; leave it out");
+}
+
 void check_pipeline(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.pp > 1) {
@@ -97,6 +116,7 @@ void check(const TrainConfig& config) {
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
   check_ranks(config.parallel);
+  check_sharding(config.parallel);
   check_pipeline(config);
   TSR_CHECK(config.data.batch >= config.parallel.dp * config.parallel.microbatches,
             "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",

@@ -85,6 +85,11 @@ struct ParallelSection {
   std::string dp_type = "ddp";
   int64_t dp_replicate = 1;
   std::string reshard = "all_but_last";
+  int64_t reshard_size = 1;  // With reshard "smaller".
+  std::string reduce = "once";
+  bool offload = false;
+  std::string compute_dtype = "same";
+  std::string reduce_dtype = "same";
   std::string recompute = "none";
   std::string schedule = "1f1b";
   int64_t microbatches = 1;

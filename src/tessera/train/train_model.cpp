@@ -1,6 +1,7 @@
 #include "tessera/train/train_model.h"
 
 #include <memory>
+#include <optional>
 
 #include "tessera/base/check.h"
 #include "tessera/format/weight_files.h"
@@ -14,7 +15,13 @@ namespace {
 
 at::ScalarType dtype_of(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
   return name == "fp64" ? at::kDouble : at::kFloat;
+}
+
+// "same" is that of something else.
+std::optional<at::ScalarType> other_dtype(const std::string& name) {
+  return name == "same" ? std::nullopt : std::optional(dtype_of(name));
 }
 
 // `own` is the device of this process if it may use a GPU.
@@ -26,8 +33,18 @@ at::Device device_of(const std::string& name, at::Device own) {
 
 Reshard reshard_of(const ParallelSection& parallel) {
   if (parallel.dp_type == "zero1") return Reshard::kKeep;
+  if (parallel.reshard == "smaller") return Reshard::kToSmaller;
   if (parallel.reshard == "never") return Reshard::kNever;
   return parallel.reshard == "always" ? Reshard::kAlways : Reshard::kAllButLast;
+}
+
+FsdpOptions fsdp_of(const ParallelSection& parallel) {
+  return {.reshard = reshard_of(parallel),
+          .smaller = parallel.reshard_size,
+          .reduce_each = parallel.reduce == "each",
+          .compute_dtype = other_dtype(parallel.compute_dtype),
+          .reduce_dtype = other_dtype(parallel.reduce_dtype),
+          .offload = parallel.offload};
 }
 
 Recompute recompute_of(const ParallelSection& parallel) {
@@ -88,7 +105,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
                                      .schedule = schedule_of(config),
                                      .device = options.device,
                                      .recompute = recompute_of(config.parallel),
-                                     .fsdp = {.reshard = reshard_of(config.parallel)}}),
+                                     .fsdp = fsdp_of(config.parallel)}),
                   .shape = shape,
                   .dtype = options.dtype};
   record_into(config.run.dir, config.run.record_every, made.engine);
