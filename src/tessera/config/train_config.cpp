@@ -3,9 +3,7 @@
 #include <array>
 
 #include "tessera/base/check.h"
-#include "tessera/base/checked.h"
 #include "tessera/config/fields.h"
-#include "tessera/format/llama_size.h"
 
 namespace tessera {
 namespace {
@@ -131,19 +129,6 @@ void check_supported(const TrainConfig& config) {
     const std::string value = asked(config.parallel);
     TSR_CHECK(value.empty(), "parallel.", key, "=", value, " is not available yet; leave it out");
   }
-}
-
-void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
-  if (config.train.device != "cpu") return;
-  const int64_t width = config.train.dtype == "bf16" ? 2 : config.train.dtype == "fp64" ? 8 : 4;
-  const int64_t parameters = parameter_count(shape);
-  // A lower bound: some pipeline rank holds at least this share.
-  const int64_t needed =
-      2 * checked_multiply(width, parameters / config.parallel.pp, "the bytes of the model");
-  TSR_CHECK(needed <= memory, "a model of ", with_thousands(parameters), " parameters in ",
-            config.train.dtype, " needs ", with_thousands(needed),
-            " bytes per rank for weights and gradients; this machine has ", with_thousands(memory),
-            ". Choose a smaller model, --dtype bf16, or more --pp");
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -117,8 +117,9 @@ void check(const TrainConfig& config);
 /// ConfigError for settings that are not available yet.
 void check_supported(const TrainConfig& config);
 
-/// ConfigError if the weights and gradients of one rank need more than `memory` bytes, the memory
-/// of its host. GPU memory is not checked.
+/// ConfigError if the weights, gradients and optimizer state of one rank need more than `memory`
+/// bytes, the memory of its host. This is a lower bound: activations come on top, and ranks of one
+/// host share its memory. GPU memory is not checked.
 void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory);
 
 /// A TOML file with every key and its help; parsing it gives the same config.

@@ -59,7 +59,7 @@ std::shared_ptr<DataParallel> replicate(const ModelStage& stage, const RealizedP
   const ReduceTime when =
       options.schedule.pp() == 1 ? ReduceTime::kInBackward : ReduceTime::kAtAction;
   return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when,
-                                    share_of(plan, options.batch));
+                                    share_of(plan, options.batch), options.ddp);
 }
 
 // Units of the stage that share a parameter.

@@ -8,6 +8,7 @@
 #include "tessera/base/export.h"
 #include "tessera/layer/unit.h"
 #include "tessera/mesh/realize.h"
+#include "tessera/parallel/ddp/ddp.h"
 #include "tessera/parallel/fsdp/fsdp_options.h"
 #include "tessera/parallel/recompute/recompute.h"
 #include "tessera/schedule/schedule.h"
@@ -23,6 +24,7 @@ struct ComposeOptions {
   Schedule schedule = one_rank();  // The schedule of each replica.
   at::Device device = at::kCPU;
   Recompute recompute = Recompute::kNone;  // Activation checkpointing of each unit.
+  DdpOptions ddp = {};                     // If the plan only replicates.
   FsdpOptions fsdp = {};                   // If the plan shards. compose() sets `when` and `share`.
 };
 

@@ -25,7 +25,8 @@ struct ReducedTensors {
 class DdpStage final : public DataParallel {
  public:
   /// Local. `share` is this rank's share of the rows of a batch.
-  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share);
+  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share,
+           const DdpOptions& options = {});
 
   void start() override;
   void begin_step() override;
@@ -39,6 +40,7 @@ class DdpStage final : public DataParallel {
   std::vector<Ddp::NoSync> held_ = {};  // Not empty while gradients accumulate locally.
   ReduceTime when_;
   double share_;
+  DdpOptions options_;
 };
 
 }  // namespace tessera

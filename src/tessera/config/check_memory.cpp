@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "tessera/base/check.h"
+#include "tessera/base/checked.h"
+#include "tessera/config/train_config.h"
+#include "tessera/format/llama_size.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kBytes = "the bytes of the model";
+
+int64_t times(int64_t a, int64_t b) {
+  return checked_multiply(a, b, kBytes);
+}
+
+/// Bytes per element.
+struct Widths {
+  int64_t weight = 4;  // And its gradient.
+  int64_t state = 0;   // The optimizer's, with float32 copies of 16-bit weights.
+};
+
+Widths widths_of(const TrainConfig& config) {
+  const std::string& dtype = config.train.dtype;
+  const int64_t weight = dtype == "bf16" ? 2 : dtype == "fp64" ? 8 : 4;
+  const int64_t exact = std::max<int64_t>(weight, 4);
+  const OptimSection& optim = config.optim;
+  const int64_t moments = optim.kind == "adamw" ? 2 : optim.momentum > 0 ? 1 : 0;
+  return {.weight = weight, .state = moments * exact + (weight < exact ? exact : 0)};
+}
+
+/// Elements per rank, beside its own part of the model.
+struct Extra {
+  int64_t weights = 0;
+  int64_t gradients = 0;
+};
+
+// What a rank with shards holds at the peak of a step.
+Extra gathered(const TrainConfig& config, LlamaConfig shape, int64_t stage) {
+  shape.num_hidden_layers = 2;
+  const int64_t two_blocks = parameter_count(shape);
+  shape.num_hidden_layers = 1;
+  const int64_t block = two_blocks - parameter_count(shape);
+  const int64_t vocabulary = times(shape.vocab_size, shape.hidden_size);
+  const int64_t unit = std::min(stage, std::max(block, vocabulary));
+  const ParallelSection& parallel = config.parallel;
+  // A pipeline gathers whole stages, and its micro-batches accumulate whole gradients.
+  const bool keeps_weights =
+      parallel.pp > 1 || parallel.dp_type == "zero1" || parallel.reshard == "never";
+  const bool keeps_gradients = parallel.pp > 1 || config.optim.accumulate > 1;
+  // The unit that computes, and the next one.
+  return {.weights = keeps_weights ? stage : std::min(stage, block + unit),
+          .gradients = keeps_gradients ? stage : unit};
+}
+
+int64_t bytes_per_rank(const TrainConfig& config, const LlamaConfig& shape) {
+  const ParallelDims dims = dims_of(config.parallel);
+  const Widths widths = widths_of(config);
+  // Some rank of a pipeline holds at least this share.
+  const int64_t stage = parameter_count(shape) / dims.pp;
+  const int64_t own = times(stage / dims.dp_shard, 2 * widths.weight + widths.state);
+  if (dims.dp_shard == 1) return own;
+  const Extra extra = gathered(config, shape, stage);
+  const int64_t units = times(checked_add(extra.weights, extra.gradients, kBytes), widths.weight);
+  return checked_add(own, units, kBytes);
+}
+
+std::string remedies(const TrainConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  const bool keeps_weights = parallel.dp_type == "ddp" || parallel.dp_type == "zero1";
+  std::vector<std::string> ways{"a smaller model"};
+  if (config.train.dtype != "bf16") ways.emplace_back("--dtype bf16");
+  if (keeps_weights) ways.emplace_back("--dp-type fsdp on more ranks (--dp)");
+  if (!keeps_weights && parallel.reshard == "never") {
+    ways.emplace_back("--parallel.reshard all_but_last");
+  }
+  if (parallel.dp_type == "hsdp") ways.emplace_back("a smaller --dp-replicate");
+  ways.emplace_back(keeps_weights ? "more --pp" : "more ranks (--dp or --pp)");
+  return join(ways, ", ");
+}
+
+}  // namespace
+
+void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
+  if (config.train.device != "cpu") return;
+  const int64_t needed = bytes_per_rank(config, shape);
+  TSR_CHECK(needed <= memory, "a model of ", with_thousands(parameter_count(shape)),
+            " parameters in ", config.train.dtype, " with --dp-type ", config.parallel.dp_type,
+            " needs ", with_thousands(needed),
+            " bytes per rank for weights, gradients and optimizer state; this machine has ",
+            with_thousands(memory), ". Choose from: ", remedies(config));
+}
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+#include "tessera/dialect/internal/setup.h"
+
+#include <array>
+#include <utility>
+
+#include "tessera/base/check.h"
+
+namespace tessera::dialect::detail {
+
+int64_t size_of(const Layout& layout, const std::string& axis) {
+  return layout.has_axis(axis) ? layout.axis(axis).size() : 1;
+}
+
+TrainingSetup setup_of(ParallelDims dims, const DataParallelOptions& data) {
+  const std::array unsupported{std::pair{"tensor", dims.tp}, std::pair{"context", dims.cp},
+                               std::pair{"expert", dims.ep * dims.etp}};
+  for (const auto& [kind, degree] : unsupported) {
+    TSR_CHECK(degree == 1, kind, " parallelism of degree ", degree,
+              " is not available in training yet; set it to 1");
+  }
+  set_data_parallel(dims, data);
+  TrainingSetup setup{.dp_type = data.type, .dims = dims};
+  if (data.type == "zero1") setup.options.fsdp.reshard = Reshard::kKeep;
+  return setup;
+}
+
+void check_unset(bool is_set, const std::string& field, const std::string& reason) {
+  TSR_CHECK(!is_set, field, " is not supported: ", reason);
+}
+
+}  // namespace tessera::dialect::detail

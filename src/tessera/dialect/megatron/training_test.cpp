@@ -1,0 +1,53 @@
+#include "tessera/dialect/megatron/training.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera::megatron {
+namespace {
+
+using testkit::message_of;
+
+std::string refusal(int64_t world, const MegatronConfig& config) {
+  return message_of<ConfigError>([&] { training_setup(world, config); });
+}
+
+TEST(MegatronTraining, ShardsTheOptimizerOverAllReplicas) {
+  const TrainingSetup setup = training_setup(4, {});
+  EXPECT_EQ(setup.dp_type, "zero1");
+  EXPECT_EQ(setup.dims, (ParallelDims{.dp_shard = 4}));
+  EXPECT_EQ(setup.options.fsdp.reshard, Reshard::kKeep);
+}
+
+// The state is sharded over the ranks that Megatron's partial data-parallel group has.
+TEST(MegatronTraining, AnOptimizerInstanceIsAReplicaOfTheShards) {
+  const MegatronConfig config{.pipeline_model_parallel_size = 2,
+                              .num_distributed_optimizer_instances = 2};
+  const TrainingSetup setup = training_setup(16, config);
+  EXPECT_EQ(setup.dims, (ParallelDims{.pp = 2, .dp_replicate = 2, .dp_shard = 4}));
+  const Plan ours = train_plan(16, setup.dims);
+  const Plan theirs = megatron_plan(16, config);
+  for (int64_t rank = 0; rank < 16; ++rank) {
+    const GlobalRank global{rank};
+    EXPECT_EQ(ours.group_of(global, "dp_shard"),
+              theirs.group_of(global, "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP"));
+    EXPECT_EQ(ours.group_of(global, "pp"),
+              theirs.group_of(global, "PIPELINE_MODEL_PARALLEL_GROUP"));
+  }
+}
+
+TEST(MegatronTraining, RefusesWhatItCannotDo) {
+  EXPECT_EQ(refusal(4, {.tensor_model_parallel_size = 2}),
+            "tensor parallelism of degree 2 is not available in training yet; set it to 1");
+  EXPECT_EQ(refusal(4, {.expert_model_parallel_size = 2}),
+            "expert parallelism of degree 2 is not available in training yet; set it to 1");
+  EXPECT_EQ(refusal(4, {.pipeline_model_parallel_size = 2, .order = "tp-cp-ep-pp-dp"}),
+            "the order tp-cp-ep-pp-dp places the ranks of a pipeline side by side; training needs "
+            "pp last, as in tp-cp-ep-dp-pp");
+  EXPECT_NO_THROW(training_setup(4, {.order = "tp-cp-ep-pp-dp"}));
+}
+
+}  // namespace
+}  // namespace tessera::megatron

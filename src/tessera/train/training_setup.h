@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "tessera/base/export.h"
+#include "tessera/plan/train_plan.h"
+#include "tessera/train/compose.h"
+
+namespace tessera TSR_API {
+
+/// The arguments of train_plan() and compose() that a dialect's configuration stands for.
+///
+///   TrainingSetup setup = nemo::training_setup(world.size(), nemo::FSDP2Config{});
+///   setup.options.batch = 32;
+///   Engine engine =
+///       compose(model, realize(train_plan(world.size(), setup.dims), world), setup.options);
+///
+/// The batch, the device and the schedule of a pipeline are the caller's.
+struct TrainingSetup {
+  std::string dp_type = "ddp";  // See data_parallel_types().
+  ParallelDims dims = {};
+  ComposeOptions options = {};
+};
+
+}  // namespace tessera
