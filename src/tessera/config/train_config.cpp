@@ -115,7 +115,9 @@ void check_supported(const TrainConfig& config) {
 
 void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
   if (config.train.device != "cpu") return;
-  const int64_t width = config.train.dtype == "bf16" ? 2 : config.train.dtype == "fp64" ? 8 : 4;
+  const int64_t width = config.train.dtype.ends_with("16") ? 2
+                        : config.train.dtype == "fp64"     ? 8
+                                                           : 4;
   const int64_t parameters = parameter_count(shape);
   // A lower bound: some pipeline rank holds at least this share.
   const int64_t needed =

@@ -15,6 +15,9 @@ at::Tensor grad_square_sum(const Parameters& parameters);
 /// The norm, which may be non-finite.
 double grad_norm(const Parameters& parameters);
 
+/// The factor that scales gradients of this norm to a norm of at most `max_norm`.
+double clip_factor(double norm, double max_norm);
+
 /// Scales the gradients, whose norm is `norm`, to a norm of at most `max_norm`. If `norm` is
 /// non-finite: NumericError with the parameters whose gradients are.
 void clip_grads_(const Parameters& parameters, double norm, double max_norm);

@@ -14,6 +14,7 @@ namespace {
 
 at::ScalarType dtype_of(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
+  if (name == "fp16") return at::kHalf;
   return name == "fp64" ? at::kDouble : at::kFloat;
 }
 
