@@ -107,7 +107,9 @@ struct Record {
   std::string summary() const {
     if (steps.empty()) return "no step was done";
     const auto validation = validation_loss();
-    return concat(steps.size(), steps.size() == 1 ? " step" : " steps", " in ", duration(),
+    const auto skipped = std::ranges::count_if(steps, &StepMetrics::skipped);
+    return concat(steps.size(), steps.size() == 1 ? " step" : " steps",
+                  skipped == 0 ? "" : concat(" (", skipped, " skipped)"), " in ", duration(),
                   ", loss ", fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
                   validation ? ", validation loss " + fixed(*validation, 3) : "");
   }

@@ -5,6 +5,8 @@
 #include <iostream>
 
 #include "cli/terminal.h"
+#include "tessera/base/number_text.h"
+#include "tessera/base/text.h"
 
 namespace tessera::cli {
 namespace {
@@ -24,6 +26,7 @@ TrainScreen::~TrainScreen() {
 }
 
 void TrainScreen::show(const StepMetrics& metrics) {
+  if (metrics.skipped) say_skipped(metrics);
   const Clock::time_point now = Clock::now();
   progress_.step = metrics.step + 1;
   progress_.loss = metrics.loss;
@@ -36,6 +39,14 @@ void TrainScreen::show(const StepMetrics& metrics) {
   next_ = now + (terminal_ ? kRedrawn : kLogged);
   begun_ = true;
   draw();
+}
+
+// A line of its own. On a terminal the next one redraws the progress.
+void TrainScreen::say_skipped(const StepMetrics& metrics) const {
+  const std::string scale = metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "";
+  std::cerr << concat(terminal_ ? "\r" : "", "step ", metrics.step, " was skipped: loss ",
+                      fixed(metrics.loss, 3), ", gradient norm ", fixed(metrics.grad_norm, 3),
+                      scale, terminal_ ? kRestOfLine : "", "\n");
 }
 
 void TrainScreen::draw() const {

@@ -22,7 +22,7 @@ struct Widths {
 
 Widths widths_of(const TrainConfig& config) {
   const std::string& dtype = config.train.dtype;
-  const int64_t weight = dtype == "bf16" ? 2 : dtype == "fp64" ? 8 : 4;
+  const int64_t weight = dtype.ends_with("16") ? 2 : dtype == "fp64" ? 8 : 4;
   const int64_t exact = std::max<int64_t>(weight, 4);
   const OptimSection& optim = config.optim;
   const int64_t moments = optim.kind == "adamw" ? 2 : optim.momentum > 0 ? 1 : 0;
@@ -69,7 +69,7 @@ std::string remedies(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
   const bool keeps_weights = parallel.dp_type == "ddp" || parallel.dp_type == "zero1";
   std::vector<std::string> ways{"a smaller model"};
-  if (config.train.dtype != "bf16") ways.emplace_back("--dtype bf16");
+  if (!config.train.dtype.ends_with("16")) ways.emplace_back("--dtype bf16");
   if (keeps_weights) ways.emplace_back("--dp-type fsdp on more ranks (--dp)");
   if (!keeps_weights && parallel.reshard == "never") {
     ways.emplace_back("--parallel.reshard all_but_last");

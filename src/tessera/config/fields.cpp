@@ -213,6 +213,10 @@ Fields optim_fields() {
        .help = "gradient accumulation: slices per batch, computed one after the other",
        .least = 1,
        .most = kMostSize},
+      {.key = "non_finite",
+       .target = at<&C::optim, &OptimSection::non_finite>,
+       .help = "a step with a non-finite loss or gradient: stop the run or skip it; fp16 skips",
+       .choices = [] { return Names{"stop", "skip"}; }},
   };
 }
 
@@ -228,7 +232,7 @@ Fields train_fields() {
        .target = at<&C::train, &TrainSection::dtype>,
        .help = "dtype of the parameters",
        .flag = "--dtype",
-       .choices = [] { return Names{"fp32", "bf16", "fp64"}; }},
+       .choices = [] { return Names{"fp32", "bf16", "fp16", "fp64"}; }},
       {.key = "threads",
        .target = at<&C::train, &TrainSection::threads>,
        .help = "CPU threads per rank; 0: the cores of the host, divided by its ranks",

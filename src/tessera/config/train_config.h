@@ -48,6 +48,7 @@ struct OptimSection {
   bool decay_norms = true;  // Weight decay also for norms and biases.
   double clip = 1;          // 0: no clipping.
   int64_t accumulate = 1;   // Slices per batch (gradient accumulation).
+  std::string non_finite = "stop";
 
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };

@@ -34,10 +34,10 @@ AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options)
   }
 }
 
-void AdamW::step(double learning_rate) {
+void AdamW::step(double learning_rate, double gradient_factor) {
   check_learning_rate(learning_rate);
   const at::NoGradGuard no_grad;
-  const MasterWeights::Pending pending = weights_.pending();
+  const MasterWeights::Pending pending = weights_.pending(gradient_factor);
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> steps = pending.of(steps_);
   at::_foreach_add_(steps, 1);

@@ -20,7 +20,7 @@ class AdamW final : public Optimizer {
  public:
   explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {});
 
-  void step(double learning_rate) override;
+  void step(double learning_rate, double gradient_factor = 1) override;
   void zero_grad() override { weights_.zero_grad(); }
   /// "step" (a float32 scalar), "exp_avg", "exp_avg_sq" and "master", if there is a copy.
   std::vector<OptimizerState> state() const override;

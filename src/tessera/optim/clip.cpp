@@ -91,13 +91,18 @@ double grad_norm(const Parameters& parameters, const Group& holders) {
   return std::sqrt(all_reduce(squares, holders).wait().item<double>());
 }
 
-void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
+double clip_factor(double norm, double max_norm) {
   TSR_CHECK(max_norm > 0, "max_norm must be > 0, but is ", max_norm);
+  return norm <= max_norm ? 1 : max_norm / norm;
+}
+
+void clip_grads_(const Parameters& parameters, double norm, double max_norm) {
+  const double factor = clip_factor(norm, max_norm);
   if (!std::isfinite(norm)) refuse(parameters, norm);
-  if (norm <= max_norm) return;
+  if (factor == 1) return;
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
-  at::_foreach_mul_(gradients, max_norm / norm);
+  at::_foreach_mul_(gradients, factor);
 }
 
 double clip_grad_norm_(const Parameters& parameters, double max_norm, const Group& holders) {

@@ -20,6 +20,9 @@ double grad_norm(const Parameters& parameters);
 /// same on all of them. Of equal parts, one counts (Parameter::place).
 double grad_norm(const Parameters& parameters, const Group& holders);
 
+/// The factor that scales gradients of this norm to a norm of at most `max_norm`.
+double clip_factor(double norm, double max_norm);
+
 /// Scales the gradients, whose norm is `norm`, to a norm of at most `max_norm`. If `norm` is
 /// non-finite: NumericError with the parameters whose gradients are.
 void clip_grads_(const Parameters& parameters, double norm, double max_norm);

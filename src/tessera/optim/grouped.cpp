@@ -2,8 +2,8 @@
 
 namespace tessera {
 
-void Grouped::step(double learning_rate) {
-  for (const auto& group : groups_) group->step(learning_rate);
+void Grouped::step(double learning_rate, double gradient_factor) {
+  for (const auto& group : groups_) group->step(learning_rate, gradient_factor);
 }
 
 void Grouped::zero_grad() {

@@ -1,6 +1,9 @@
 #include "tessera/optim/master_weights.h"
 
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -58,6 +61,14 @@ void check_alike(const Parameters& parameters, const std::vector<at::Tensor>& we
   }
 }
 
+// Converts and multiplies in one pass. A factor with a dimension takes part in type promotion, so
+// the product is computed in `dtype`.
+at::Tensor converted(const at::Tensor& gradient, at::ScalarType dtype, double factor) {
+  if (factor == 1) return gradient.to(dtype);
+  return at::mul(gradient, at::full({1}, factor, gradient.options().dtype(dtype)))
+      .view(gradient.sizes());
+}
+
 }  // namespace
 
 MasterWeights::MasterWeights(const Parameters& parameters) {
@@ -82,15 +93,23 @@ std::vector<at::Tensor> MasterWeights::Pending::of(const std::vector<at::Tensor>
   return chosen;
 }
 
-MasterWeights::Pending MasterWeights::pending() const {
+MasterWeights::Pending MasterWeights::pending(double gradient_factor) const {
   Pending pending;
+  std::vector<at::Tensor> scaled_in_place;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].tensor.grad();
     if (!gradient.defined()) continue;
     pending.indices.push_back(i);
     pending.weights.push_back(weights_[i]);
-    pending.gradients.push_back(gradient.to(weights_[i].scalar_type()).contiguous());
+    const bool converts = gradient.scalar_type() != weights_[i].scalar_type();
+    if (!converts) scaled_in_place.push_back(gradient);
+    pending.gradients.push_back(
+        converts ? converted(gradient, weights_[i].scalar_type(), gradient_factor) : gradient);
   }
+  if (gradient_factor != 1 && !scaled_in_place.empty()) {
+    at::_foreach_mul_(scaled_in_place, gradient_factor);
+  }
+  for (at::Tensor& gradient : pending.gradients) gradient = gradient.contiguous();
   return pending;
 }
 

@@ -30,12 +30,13 @@ class MasterWeights {
   struct Pending {
     std::vector<size_t> indices;  // Indices of the weights that have a gradient.
     std::vector<at::Tensor> weights;
-    std::vector<at::Tensor> gradients;  // In the weight's dtype.
+    std::vector<at::Tensor> gradients;  // In the weight's dtype, times the factor.
 
     /// The entries for these weights of a list with one tensor per weight.
     std::vector<at::Tensor> of(const std::vector<at::Tensor>& all) const;
   };
-  Pending pending() const;
+  /// With gradients times a factor: of 16-bit parameters in copies, of others in place.
+  Pending pending(double gradient_factor) const;
 
   /// Rounds the changed weights into their parameters, and tells autograd that they have changed.
   void publish(const Pending& changed) const;

@@ -38,8 +38,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// Updates every parameter that has a gradient. Those without one, and their state, do not
-  /// change.
-  virtual void step(double learning_rate) = 0;
+  /// change. The gradients count times `gradient_factor`, e.g. to clip them and to undo a loss
+  /// scale in one pass. It multiplies 16-bit gradients in float32, others in place.
+  virtual void step(double learning_rate, double gradient_factor = 1) = 0;
 
   /// Drops the gradients.
   virtual void zero_grad() = 0;

@@ -192,6 +192,37 @@ TEST_P(EitherOptimizer, ShortFloatsFollowAFloatRunAndAreRoundedOnce) {
   }
 }
 
+// Clipping before the step gives the same bits; without a factor nothing changes.
+TEST_P(EitherOptimizer, MultipliesGradientsByAFactor) {
+  const Parameters ours = some_parameters(at::kFloat);
+  const Parameters theirs = copies_of(ours, at::kFloat);
+  const auto optimizer = GetParam()(ours), other = GetParam()(theirs);
+  for (int step = 0; step < 3; ++step) {
+    set_gradients(ours, theirs);
+    for (const Parameter& parameter : theirs) parameter.tensor.mutable_grad().mul_(0.3);
+    optimizer->step(0.1, 0.3);
+    other->step(0.1);
+  }
+  for (size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(ours[i].tensor.equal(theirs[i].tensor)) << i;
+  }
+}
+
+// 1e-7 / 65536 is zero in float16. A scalar has no dimension.
+TEST(Sgd, UndoesALossScaleInFloat32) {
+  const at::Tensor weight = at::zeros({3}, here(at::kHalf)).requires_grad_();
+  const at::Tensor scalar = at::zeros({}, here(at::kHalf)).requires_grad_();
+  Sgd optimizer({{"weight", weight}, {"scalar", scalar}});
+  for (const at::Tensor& tensor : {weight, scalar}) {
+    tensor.mutable_grad() = at::full_like(tensor.detach(), 0.25);
+  }
+  optimizer.step(1e5, 1.0 / (1 << 24));
+  for (const at::Tensor& tensor : {weight, scalar}) {
+    EXPECT_TRUE(tensor.equal(at::full_like(tensor, -1e5 / (1 << 26))));
+    EXPECT_TRUE(tensor.grad().eq(0.25).all().item<bool>());
+  }
+}
+
 TEST(Sgd, SmallUpdatesOfShortFloatsAddUp) {
   const at::Tensor weight = at::full({3}, 1, here(at::kBFloat16)).requires_grad_();
   Sgd optimizer({{"weight", weight}});

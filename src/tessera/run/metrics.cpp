@@ -27,6 +27,8 @@ StepMetrics metrics_of(const JsonField& root) {
                       .tokens_per_s = number(root.at("tokens_per_s")),
                       .mem_bytes = root.at("mem_bytes").integer()};
   if (root.has("validation_loss")) metrics.validation_loss = number(root.at("validation_loss"));
+  if (root.has("loss_scale")) metrics.loss_scale = number(root.at("loss_scale"));
+  if (root.has("skipped")) metrics.skipped = root.at("skipped").boolean();
   return metrics;
 }
 
@@ -48,6 +50,8 @@ std::string to_json(const StepMetrics& metrics) {
                                 {"tokens_per_s", metrics.tokens_per_s},
                                 {"mem_bytes", metrics.mem_bytes}};
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
+  if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
+  if (metrics.skipped) object["skipped"] = true;
   return object.dump();
 }
 

@@ -15,12 +15,14 @@ namespace tessera TSR_API {
 struct StepMetrics {
   int64_t step = 0;         // From 0.
   double loss = 0;          // Mean over all tokens of the global batch, before the update.
-  double grad_norm = 0;     // Of all gradients, before clipping.
+  double grad_norm = 0;     // Of all gradients, before clipping, without loss scale.
   double lr = 0;            // Learning rate of the update.
   double ms = 0;            // Forward, backward and update on rank 0, without data loading.
   double tokens_per_s = 0;  // Over all ranks.
   int64_t mem_bytes = 0;    // Peak memory of rank 0 so far.
   std::optional<double> validation_loss = std::nullopt;  // After the update, if measured.
+  std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
+  bool skipped = false;  // No update, since the loss or the gradients were non-finite.
 
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
 };

@@ -44,6 +44,14 @@ TEST(Metrics, KeepEveryBitOfANumber) {
   EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
 }
 
+TEST(Metrics, SayThatAStepWasSkipped) {
+  StepMetrics step = kStep;
+  step.loss_scale = 65536;
+  step.skipped = true;
+  EXPECT_NE(to_json(step).find(R"("loss_scale":65536.0,"skipped":true})"), std::string::npos);
+  EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
+}
+
 TEST(Metrics, OfARunThatDivergedAreNull) {
   StepMetrics step = kStep;
   step.loss = std::numeric_limits<double>::infinity();

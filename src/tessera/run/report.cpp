@@ -103,13 +103,18 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
   const auto mebibytes = [](const StepMetrics& step) {
     return static_cast<double>(step.mem_bytes) / (1 << 20);
   };
-  return {.charts = {{"Loss", "", loss_curve(steps).series},
-                     chart("Learning rate", "", steps, &StepMetrics::lr),
-                     chart("Gradient norm", "", steps, &StepMetrics::grad_norm),
-                     chart("Speed", "tokens/s", steps, &StepMetrics::tokens_per_s),
-                     chart("Step time", "ms", steps, &StepMetrics::ms),
-                     chart("Peak memory", "MiB", steps, mebibytes)},
-          .configuration = tables_of(config)};
+  ReportPage page{.charts = {{"Loss", "", loss_curve(steps).series},
+                             chart("Learning rate", "", steps, &StepMetrics::lr),
+                             chart("Gradient norm", "", steps, &StepMetrics::grad_norm),
+                             chart("Speed", "tokens/s", steps, &StepMetrics::tokens_per_s),
+                             chart("Step time", "ms", steps, &StepMetrics::ms),
+                             chart("Peak memory", "MiB", steps, mebibytes)},
+                  .configuration = tables_of(config)};
+  if (!steps.empty() && steps.front().loss_scale) {
+    const auto scale = [](const StepMetrics& step) { return step.loss_scale.value_or(1); };
+    page.charts.push_back(chart("Loss scale", "", steps, scale));
+  }
+  return page;
 }
 
 }  // namespace tessera

@@ -67,6 +67,13 @@ TEST(Compose, MeasuresTheGradient) {
   EXPECT_TRUE(line.slope.grad().equal(before));
 }
 
+TEST(Compose, ScalesTheGradientAndNotTheLoss) {
+  const Line plain, scaled;
+  const at::Tensor loss = plain.engine(2).train_step(kInputs, kTargets);
+  EXPECT_TRUE(scaled.engine(2).train_step(kInputs, kTargets, 1024).equal(loss));
+  EXPECT_TRUE(scaled.slope.grad().equal(plain.slope.grad() * 1024));
+}
+
 TEST(Compose, RefusesMoreSlicesThanRows) {
   EXPECT_THROW(Line().engine(6).train_step(kInputs, kTargets), ConfigError);
 }

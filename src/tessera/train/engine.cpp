@@ -25,12 +25,16 @@ double Engine::share() const {
   return static_cast<double>(rows().size()) / static_cast<double>(parts_.batch);
 }
 
-at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets) {
+at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets,
+                              double loss_scale) {
   for (const auto& stage : parts_.data_parallel) stage->begin_step();
   const int64_t step = steps_++;
   const bool recorded = record_every_ > 0 && (step + 1) % record_every_ == 0;
-  const PipelineResult result = parts_.pipeline.step(
-      {.inputs = {inputs}, .target = targets, .record = recorded, .step = step});
+  const PipelineResult result = parts_.pipeline.step({.inputs = {inputs},
+                                                      .target = targets,
+                                                      .loss_scale = loss_scale,
+                                                      .record = recorded,
+                                                      .step = step});
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tied.add_gradients();
   if (result.record && parts_.plan.group("batch").rank() == GroupRank{0}) recorder_(*result.record);

@@ -47,12 +47,13 @@ class Engine {
   at::Device device() const { return parts_.device; }
 
   /// **Collective.** Forward and backward of one global batch: accumulates the gradient of its mean
-  /// loss in parameters(). Returns that loss, the same on all ranks.
-  at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets);
+  /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, the same on all
+  /// ranks.
+  at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1);
   /// **Collective.** The mean loss of a global batch, without gradients.
   at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets);
   /// **Collective.** The 2-norm of the gradients of the whole model, the same on all ranks. It may
-  /// be non-finite.
+  /// be non-finite. A loss scale is part of it.
   double grad_norm() const;
 
   /// The parameters for this rank's optimizer.

@@ -53,11 +53,17 @@ LearningRate learning_rate_of(const OptimSection& optim, int64_t steps) {
   return rate;
 }
 
+bool scales_loss(const TrainConfig& config) {
+  return config.train.dtype == "fp16";
+}
+
 TrainerOptions trainer_options(const TrainConfig& config) {
+  const bool skips = scales_loss(config) || config.optim.non_finite == "skip";
   return {.steps = config.train.steps,
           .learning_rate = learning_rate_of(config.optim, config.train.steps),
           .clip = config.optim.clip,
-          .validate_every = config.train.validate_every};
+          .validate_every = config.train.validate_every,
+          .non_finite = skips ? NonFinite::kSkip : NonFinite::kStop};
 }
 
 BatchOptions batch_options(const DataSection& data) {
@@ -137,6 +143,7 @@ TrainJob make_job(TrainConfig config) {
           std::move(model),
           std::move(optimizer),
           options,
+          scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
           config.train.validate_batches,
           config.run.dir};
 }
@@ -151,7 +158,9 @@ int64_t train(TrainJob& job, TrainerHooks hooks) {
   if (hooks.should_stop) {
     hooks.should_stop = [&, mine = hooks.should_stop] { return any_of(mine(), job.world.group()); };
   }
-  return train(job.options, engine, job.batches, *job.optimizer, hooks);
+  TrainerOptions options = job.options;
+  if (job.scaler) options.scaler = &*job.scaler;
+  return train(options, engine, job.batches, *job.optimizer, hooks);
 }
 
 }  // namespace tessera

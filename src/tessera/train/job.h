@@ -8,6 +8,7 @@
 #include "tessera/base/export.h"
 #include "tessera/comm/world.h"
 #include "tessera/config/train_config.h"
+#include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/train_model.h"
@@ -23,6 +24,7 @@ struct TrainJob {
   TrainModel model;
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
+  std::optional<GradScaler> scaler;  // With float16 parameters.
   int64_t validate_batches = 0;
   std::string run_dir;  // From rank 0's configuration; the same on all ranks.
 };

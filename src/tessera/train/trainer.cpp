@@ -9,6 +9,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/optim/clip.h"
+#include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/engine.h"
@@ -65,20 +66,29 @@ bool is_finite(const StepMetrics& metrics) {
   return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
 }
 
+// What the optimizer multiplies gradients by: clips them and undoes the loss scale.
+double gradient_factor(double norm, double clip, double scale) {
+  return (clip > 0 ? clip_factor(norm, clip) : 1) / scale;
+}
+
 // The time is from zero_grad() until the weights are updated and the loss is on the host. A
-// non-finite step ends before clipping and update. The norm waits for the device anyway, so
-// checking the loss before the update costs nothing.
-StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch, double clip,
-                     double rate) {
+// non-finite step ends before the update. The norm waits for the device anyway, so checking the
+// loss before the update costs nothing.
+StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
+                     const TrainerOptions& options, double rate) {
   const Clock::time_point start = Clock::now();
+  const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
   optimizer.zero_grad();
-  const at::Tensor loss = engine.train_step(batch.inputs, batch.targets);
-  StepMetrics metrics{.grad_norm = engine.grad_norm(), .lr = rate};
+  const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale);
+  StepMetrics metrics{.grad_norm = engine.grad_norm() / scale, .lr = rate};
   metrics.loss = loss.item<double>();
   if (is_finite(metrics)) {
-    if (clip > 0) clip_grads_(engine.parameters(), metrics.grad_norm, clip);
-    optimizer.step(rate);
+    optimizer.step(rate, gradient_factor(metrics.grad_norm, options.clip, scale));
     synchronize(engine.device());
+  }
+  if (options.scaler != nullptr) {
+    metrics.loss_scale = scale;
+    options.scaler->update(is_finite(metrics));
   }
   metrics.ms = milliseconds_since(start);
   metrics.mem_bytes = peak_memory(engine.device());
@@ -90,7 +100,7 @@ bool is_validated(const TrainerOptions& options, int64_t step) {
   return (step + 1) % options.validate_every == 0 || step + 1 == options.steps;
 }
 
-// Reports a non-finite step, which has changed nothing.
+// Ends a run with a non-finite step, which has changed nothing.
 void refuse(const StepMetrics& metrics, const Parameters& parameters) {
   if (std::isfinite(metrics.loss)) clip_grads_(parameters, metrics.grad_norm, 1);  // Names them.
   throw NumericError(concat("the loss is ", metrics.loss, " at step ", metrics.step,
@@ -99,25 +109,38 @@ void refuse(const StepMetrics& metrics, const Parameters& parameters) {
                             metrics.step - 1));
 }
 
+[[noreturn]] void refuse_more_skips(const StepMetrics& metrics, int64_t skips) {
+  throw NumericError(concat(
+      "the last ", skips, " steps were skipped, because their loss or gradients were non-finite ",
+      "(step ", metrics.step, ": loss ", metrics.loss, ", gradient norm ", metrics.grad_norm,
+      metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "",
+      "); lower the learning rate, or check the data. The weights are those after step ",
+      metrics.step - skips));
+}
+
 }  // namespace
 
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks) {
   check(options.learning_rate);
   check_batches(engine, batches);
+  int64_t skips = 0;  // In a row.
   for (int64_t step = options.first_step; step < options.steps; ++step) {
     if (hooks.should_stop && hooks.should_stop()) return step;
     const BatchTensors batch = batch_of(engine, batches, step);
     StepMetrics metrics =
-        run_step(engine, optimizer, batch, options.clip, options.learning_rate.at(step));
+        run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
     metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
     const bool good = is_finite(metrics);
-    if (good && hooks.validate && is_validated(options, step)) {
+    metrics.skipped = !good && options.non_finite == NonFinite::kSkip;
+    if ((good || metrics.skipped) && hooks.validate && is_validated(options, step)) {
       metrics.validation_loss = hooks.validate();
     }
     if (hooks.after_step) hooks.after_step(metrics);
-    if (!good) refuse(metrics, engine.parameters());
+    if (!good && !metrics.skipped) refuse(metrics, engine.parameters());
+    skips = metrics.skipped ? skips + 1 : 0;
+    if (skips > options.most_skips) refuse_more_skips(metrics, skips);
   }
   return options.steps;
 }

@@ -11,7 +11,15 @@ namespace tessera TSR_API {
 
 class BatchSource;
 class Engine;
+class GradScaler;
 class Optimizer;
+
+/// What happens if the loss or the gradient norm of a step is non-finite. It is the same on all
+/// ranks, since both values are.
+enum class NonFinite {
+  kStop,  // The run ends with a NumericError.
+  kSkip,  // The step changes nothing, and training continues with the next batch.
+};
 
 struct TrainerOptions {
   int64_t steps = 0;       // Steps of the whole run.
@@ -19,6 +27,9 @@ struct TrainerOptions {
   LearningRate learning_rate = {};
   double clip = 0;             // Largest gradient norm; 0: no clipping.
   int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
+  NonFinite non_finite = NonFinite::kStop;
+  int64_t most_skips = 20;       // Skipped steps in a row; one more ends the run.
+  GradScaler* scaler = nullptr;  // The loss scale of float16 gradients; null: none.
 };
 
 /// Callbacks; an empty one is not called.
@@ -31,9 +42,9 @@ struct TrainerHooks {
 /// The training loop: each step reads a batch, computes its gradients with the engine, clips them
 /// and updates the parameters. Returns the number of the next step.
 ///
-/// If the loss or the gradient norm of a step is non-finite, all ranks throw the same NumericError
-/// before they change anything: parameters and optimizer state are those after the last good step.
-/// `after_step` is called first.
+/// A step with a non-finite loss or gradient norm changes no parameter and no optimizer state, on
+/// any rank. If it ends the run, all ranks throw the same NumericError; `after_step` is called
+/// first.
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 

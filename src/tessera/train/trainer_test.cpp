@@ -45,14 +45,18 @@ struct Outcome {
   std::vector<at::Tensor> weights;
 };
 
-Outcome outcome_of(const TrainConfig& config) {
-  TrainJob job = make_job(config);
+Outcome outcome_of(TrainJob& job) {
   Outcome outcome;
   train(job, {.after_step = [&](const StepMetrics& step) { outcome.steps.push_back(step); }});
   for (const Parameter& parameter : job.model.engine.parameters()) {
     outcome.weights.push_back(parameter.tensor.detach());
   }
   return outcome;
+}
+
+Outcome outcome_of(const TrainConfig& config) {
+  TrainJob job = make_job(config);
+  return outcome_of(job);
 }
 
 std::vector<double> losses_of(const Outcome& outcome) {
@@ -212,6 +216,67 @@ TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
         EXPECT_TRUE(parameters[i].tensor.equal(good[i])) << kind << ", " << parameters[i].name;
       }
     }
+  }
+}
+
+// float16 has 11 bits: a relative error of 5e-4 per operation, over a few hundred of them per step.
+TEST_F(Trainer, Float16LearnsAsFloat32Does) {
+  TrainConfig half = config();
+  half.train.dtype = "fp16";
+  half.train.steps = 24;
+  half.optim.schedule = "constant";
+  TrainConfig single = half;
+  single.train.dtype = "fp32";
+  TrainJob job = make_job(half);
+  ASSERT_EQ(job.model.engine.parameters()[0].tensor.scalar_type(), at::kHalf);
+  job.scaler.emplace(GradScalerOptions{.initial_scale = 1024});  // Does not overflow.
+  const Outcome outcome = outcome_of(job);
+  const std::vector<double> expected = losses_of(outcome_of(single));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(outcome.steps[i].loss, expected[i], 0.03) << i;
+    EXPECT_EQ(outcome.steps[i].loss_scale, 1024);
+    EXPECT_FALSE(outcome.steps[i].skipped);
+  }
+  EXPECT_LT(outcome.steps.back().loss, 0.5 * outcome.steps.front().loss);
+}
+
+TEST_F(Trainer, Float16FindsALossScale) {
+  TrainConfig half = config();
+  half.train.dtype = "fp16";
+  half.train.steps = 24;
+  TrainJob job = make_job(half);
+  job.scaler.emplace(GradScalerOptions{.initial_scale = 1 << 24});
+  const Outcome outcome = outcome_of(job);
+  EXPECT_EQ(outcome.steps[0].loss_scale, 1 << 24);
+  EXPECT_TRUE(outcome.steps[0].skipped);
+  EXPECT_LE(outcome.steps.back().loss_scale, 65536);
+  EXPECT_FALSE(outcome.steps.back().skipped);
+  EXPECT_LT(outcome.steps.back().loss, 0.7 * outcome.steps.front().loss);
+  EXPECT_EQ(report_of(half, outcome.steps).charts.back().title, "Loss scale");
+}
+
+// Every loss but the first is non-finite.
+TEST_F(Trainer, SkipsStepsUntilThereAreTooMany) {
+  TrainConfig wild = config();
+  wild.optim = {.kind = "sgd", .lr = 1e30, .schedule = "constant", .clip = 0};
+  wild.optim.non_finite = "skip";
+  wild.train.steps = 50;
+  TrainJob job = make_job(wild);
+  const Parameters parameters = job.model.engine.parameters();
+  std::vector<StepMetrics> steps;
+  std::vector<at::Tensor> good;
+  const auto after_step = [&](const StepMetrics& step) {
+    steps.push_back(step);
+    if (!step.skipped) good = copies_of(parameters);
+  };
+  const std::string message =
+      message_of<NumericError>([&] { train(job, {.after_step = after_step}); });
+  EXPECT_NE(message.find("the last 21 steps were skipped"), std::string::npos) << message;
+  EXPECT_NE(message.find("those after step 0"), std::string::npos) << message;
+  ASSERT_EQ(steps.size(), 22U);
+  for (const StepMetrics& step : steps) EXPECT_EQ(step.skipped, step.step > 0);
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_TRUE(parameters[i].tensor.equal(good[i])) << parameters[i].name;
   }
 }
 

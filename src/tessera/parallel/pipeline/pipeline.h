@@ -35,6 +35,7 @@ struct PipelineBatch {
   Tensors inputs = {};     // Inputs of the first stage; ignored on other ranks.
   at::Tensor target = {};  // Target of the last stage; ignored on other ranks.
   Keywords keywords = {};  // Keyword arguments for all stages of this rank.
+  double loss_scale = 1;   // Gradients are those of the loss times this.
   bool outputs = false;    // Whether to return the outputs of the last stage.
   bool record = false;     // Whether to record the times of the actions.
   /// The caller's step number, or -1. CommError if the ranks pass different numbers.

@@ -194,7 +194,7 @@ void StepRun::compute_loss(const Task& task, Activation& activation) {
             " has no gradient; a step needs a loss that depends on a parameter");
   // A copy: the scalar of LibTorch's mse_loss keeps the memory of all elements before reduction.
   losses_[task.microbatch] = without_history(loss).clone();
-  activation.set_loss(loss, slices_.share(task.microbatch));
+  activation.set_loss(loss, slices_.share(task.microbatch) * batch_.loss_scale);
 }
 
 void StepRun::backward(const Task& task) {
