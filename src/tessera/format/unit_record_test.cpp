@@ -99,6 +99,7 @@ TEST(UnitRun, AFolderWithoutRecords) {
 
 TEST(UnitRun, AFileThatHoldsAnotherRank) {
   const testkit::TemporaryFolder run;
+  write_unit_record(run.path(), some_units(3, 1));
   run.file("units/step-3.rank-0.json", to_json(some_units(3, 1)));
   EXPECT_NE(message_of<DataError>([&] {
               read_unit_records(run.path(), 3);
