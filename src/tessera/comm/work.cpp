@@ -1,6 +1,7 @@
 #include "tessera/comm/work.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/engine_error.h"
@@ -23,6 +24,17 @@ bool Work::is_complete() const {
   return !operation_ || std::ranges::all_of(operation_->handles, [](const auto& handle) {
     return handle->isCompleted();
   });
+}
+
+void Work::on_complete(const std::function<void()>& callback) const {
+  if (is_complete()) return callback();
+  if (operation_->group.backend() != Backend::kGloo || operation_->handles_are_p2p) return;
+  const auto left = std::make_shared<std::atomic<size_t>>(operation_->handles.size());
+  for (const auto& handle : operation_->handles) {
+    handle->getFuture()->addCallback([=](c10::ivalue::Future& /*future*/) {
+      if (--*left == 0) callback();
+    });
+  }
 }
 
 void Work::give_up(const std::string& reason) {
