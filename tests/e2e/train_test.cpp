@@ -108,9 +108,9 @@ void expect_whole_life(const UnitRecord& record, const std::string& unit) {
   ASSERT_EQ(backward.size(), 1U) << unit;
   ASSERT_EQ(reduce.size(), 1U) << unit;
   const std::vector<double> order{
-      gathers[0].start, gathers[0].end,   held[0].start,   forward[0].start, forward[0].end,
-      held[0].end,      gathers[1].start, gathers[1].end,  held[1].start,    backward[0].start,
-      backward[0].end,  held[1].end,      reduce[0].start, reduce[0].end,    record.seconds};
+      held[0].start,   gathers[0].start, gathers[0].end,   forward[0].start, forward[0].end,
+      held[0].end,     held[1].start,    gathers[1].start, gathers[1].end,   backward[0].start,
+      backward[0].end, held[1].end,      reduce[0].start,  reduce[0].end,    record.seconds};
   EXPECT_TRUE(std::ranges::is_sorted(order)) << unit << ": " << join(order, " ");
 }
 

@@ -15,7 +15,7 @@ namespace tessera TSR_API {
 
 enum class UnitAction {
   kGather,    // An all-gather of its parameters is in flight.
-  kHeld,      // Its gathered parameters take memory.
+  kHeld,      // Its gathered parameters take memory, from the start of the gather until freed.
   kForward,   // Its forward pass runs.
   kBackward,  // Its backward pass runs.
   kReduce,    // A reduction of its gradients is in flight.

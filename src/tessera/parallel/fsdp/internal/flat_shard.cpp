@@ -129,6 +129,7 @@ at::Tensor FlatShard::source() const {
 void FlatShard::start_gather() {
   if (gather_ || is_gathered_) return;
   const at::NoGradGuard no_grad;
+  held_ = log_.begin(UnitAction::kHeld);
   if (kept_.defined()) {
     gather_.emplace(all_gather(kept_, smaller_), log_, UnitAction::kGather);
   } else {
@@ -146,7 +147,6 @@ void FlatShard::finish_gather() {
   // Alone, a rank gets what it gave.
   refill_storage(flat_, values.is_alias_of(shard_) ? values.clone() : values);
   is_gathered_ = true;
-  held_ = log_.begin(UnitAction::kHeld);
 }
 
 void FlatShard::free() {
