@@ -1,7 +1,6 @@
 // The recorded steps of a run: their files, and the combined records of all ranks.
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "tessera/base/check.h"
 #include "tessera/base/read_file.h"
@@ -16,6 +15,8 @@ using namespace format::detail;
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double kMsPerSecond = 1e3;
 constexpr double kShortestMs = 1e-6;  // The resolution of clocks; a time axis needs a length.
 
@@ -23,8 +24,8 @@ fs::path folder_of(const fs::path& run) {
   return run / "pipeline";
 }
 
-std::map<int64_t, std::vector<fs::path>> files_of(const fs::path& run) {
-  auto files = record_files(folder_of(run));
+RecordFiles files_of(const fs::path& run) {
+  RecordFiles files = record_files(folder_of(run));
   if (files.empty()) {
     throw DataError(concat(run.string(), " has no recorded pipeline step (pipeline/step-K.rank-R.",
                            "json); give the folder of a run that recorded one"));
@@ -111,7 +112,7 @@ std::vector<int64_t> recorded_steps(const fs::path& run) {
 }
 
 RecordedStep read_recorded_step(const fs::path& run, int64_t step) {
-  const auto files = files_of(run);
+  const RecordFiles files = files_of(run);
   std::vector<PipelineRecord> records;
   for (const fs::path& path : files_of_step(files, step)) {
     records.push_back(

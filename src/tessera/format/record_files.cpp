@@ -10,6 +10,8 @@
 namespace tessera::format::detail {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double kLatest = 4e9;  // Seconds.
 
 std::string line_of(const nlohmann::ordered_json& json) {
@@ -44,8 +46,8 @@ void write_record(const fs::path& path, std::string_view text) {
   file.finish();
 }
 
-std::map<int64_t, std::vector<fs::path>> record_files(const fs::path& folder) {
-  std::map<int64_t, std::vector<fs::path>> files;
+RecordFiles record_files(const fs::path& folder) {
+  RecordFiles files;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename();
@@ -57,15 +59,14 @@ std::map<int64_t, std::vector<fs::path>> record_files(const fs::path& folder) {
   return files;
 }
 
-const std::vector<fs::path>& files_of_step(const std::map<int64_t, std::vector<fs::path>>& files,
-                                           int64_t step) {
+const std::vector<fs::path>& files_of_step(const RecordFiles& files, int64_t step) {
   const auto found = files.find(step);
   TSR_CHECK(found != files.end(), "step ", step, " was not recorded; choose from ",
             join(steps_of(files), ", "));
   return found->second;
 }
 
-std::vector<int64_t> steps_of(const std::map<int64_t, std::vector<fs::path>>& files) {
+std::vector<int64_t> steps_of(const RecordFiles& files) {
   std::vector<int64_t> steps;
   for (const auto& [step, paths] : files) steps.push_back(step);
   return steps;

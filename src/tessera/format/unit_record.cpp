@@ -42,8 +42,8 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
   return run / "units";
 }
 
-std::map<int64_t, std::vector<std::filesystem::path>> files_of(const std::filesystem::path& run) {
-  auto files = record_files(folder_of(run));
+RecordFiles files_of(const std::filesystem::path& run) {
+  RecordFiles files = record_files(folder_of(run));
   if (files.empty()) {
     throw DataError(concat(run.string(), " has no recorded step of units (units/step-K.rank-R.",
                            "json); give the folder of a sharded run with --run.record_every"));
@@ -111,7 +111,7 @@ std::vector<int64_t> recorded_unit_steps(const std::filesystem::path& run) {
 }
 
 std::vector<UnitRecord> read_unit_records(const std::filesystem::path& run, int64_t step) {
-  const auto files = files_of(run);
+  const RecordFiles files = files_of(run);
   std::vector<UnitRecord> records;
   for (const std::filesystem::path& path : files_of_step(files, step)) {
     records.push_back(parse_unit_record(read_file(path, kLargestUnitRecord), path.string()));
