@@ -7,6 +7,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/format/pipeline_record.h"
+#include "tessera/format/unit_record.h"
 #include "tessera/schedule/choose.h"
 #include "tests/testkit/jitter.h"
 #include "tests/testkit/process.h"
@@ -159,6 +160,52 @@ TEST_F(RecordedVerb, TheTableItWritesIsTheOneItRecommends) {
   EXPECT_EQ(table["microbatches"], 8);
 }
 
+// Compute of the second rank waits for a quarter of the step.
+UnitRecord record_of_rank(int64_t rank, int64_t step = 7) {
+  using enum UnitAction;
+  return {.step = step,
+          .rank = GlobalRank{rank},
+          .seconds = 0.125,
+          .events = {{"head", kGather, {0, 0.0625}},
+                     {"head", kWait, {0, rank == 0 ? 0 : 0.03125}},
+                     {"head", kHeld, {0.0625, 0.09375}},
+                     {"head", kForward, {0.0625, 0.09375}}}};
+}
+
+TEST_F(RecordedVerb, ShowsTheUnitsOfARank) {
+  for (const int64_t rank : {0, 1}) write_unit_record(run_.path(), record_of_rank(rank));
+  write_unit_record(run_.path(), record_of_rank(0, 3));
+  const std::string text =
+      said("--from-trace . --units --rank 1 --color never --svg a.svg --trace a.json");
+  expect_in(text, "units of rank 1 in step 7\n");
+  expect_in(text,
+            "communication of rank 1: gathers and reductions in flight for 62.5 ms of 125.0 ms; "
+            "compute waited for them 31.2 ms (25.0 % of the step)\n");
+  expect_in(text, "   0    125.0          62.5        0.0   0.0 %\n");
+  expect_in(text, "   1    125.0          62.5       31.2  25.0 %\n");
+  expect_in(text, "picture: a.svg\n");
+  expect_in(file("a.svg"), "Units of rank 1 in step 7");
+  EXPECT_EQ(testkit::checked_trace(file("a.json")).back()["pid"], 1) << "only that rank";
+  expect_in(said("--from-trace . --units --step 3"), "units of rank 0 in step 3\n");
+  const Finished other = schedule("--from-trace . --units --rank 2");
+  EXPECT_EQ(other.code, 2);
+  expect_in(other.err, "--rank 2 was not recorded; choose from 0, 1");
+}
+
+TEST_F(RecordedVerb, PrintsTheUnitsAsJson) {
+  for (const int64_t rank : {0, 1}) write_unit_record(run_.path(), record_of_rank(rank));
+  const json got = answer("--units");
+  EXPECT_EQ(got["step"], 7);
+  ASSERT_EQ(got["ranks"].size(), 2U);
+  const json& rank = got["ranks"][1];
+  EXPECT_EQ(rank["step_ms"], 125);
+  EXPECT_EQ(rank["in_flight_ms"], 62.5);
+  EXPECT_EQ(rank["waited_ms"], 31.25);
+  EXPECT_EQ(rank["waited_share"], 0.25);
+  EXPECT_EQ(rank["events"][0],
+            (json{{"unit", "head"}, {"action", "gather"}, {"start", 0}, {"end", 62.5}}));
+}
+
 TEST_F(RecordedVerb, BadInputNamesTheValueTheRuleAndTheFix) {
   struct Refusal {
     const char* arguments;
@@ -179,6 +226,12 @@ TEST_F(RecordedVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--step 4", 2, "--step 4 is a recorded one's; name its run with --from-trace"},
       {"--from-trace . --json --svg -", 2, "two results go to stdout"},
       {"--from-trace nowhere", 1, "nowhere has no recorded pipeline step"},
+      {"--units", 2, "--units shows a recorded step; name its run with --from-trace"},
+      {"--rank 1", 2, "--rank 1 selects whose units are shown; give --units as well"},
+      {"--from-trace . --units --html x", 2, "--html does not go with --units"},
+      {"--from-trace . --units --csv x", 2, "--csv does not go with --units"},
+      {"--from-trace . --units --memory-limit 2", 2, "--memory-limit does not go with --units"},
+      {"--from-trace . --units", 1, ". has no recorded step of units"},
       {"--from-trace broken", 1, "broken/pipeline/step-1.rank-0.json: broken JSON"},
   };
   for (const Refusal& refusal : refusals) {

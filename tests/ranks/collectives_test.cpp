@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tests/testkit/device.h"
@@ -282,6 +284,22 @@ void check_unsendable(const Group& group) {
   RANK_EXPECT(wide.equal(at::ones({4 * group.size()}, here())));
 }
 
+// The end of an operation is seen without waiting for it, whether Gloo does it as a collective or
+// as messages.
+void check_ends(const Group& group) {
+  const auto seen_end = [&](Work work) {
+    std::promise<void> ended;
+    work.on_complete([&] { ended.set_value(); });
+    ended.get_future().wait();
+    return std::move(work).wait();
+  };
+  const at::Tensor ones = at::ones({2 * group.size()}, here());
+  const at::Tensor large = at::ones({1 << 18}, here());
+  RANK_EXPECT(seen_end(all_reduce(ones.clone(), group)).equal(ones * group.size()));
+  RANK_EXPECT(seen_end(all_gather(large, group)).equal(large.repeat({group.size()})));
+  RANK_EXPECT(seen_end(reduce_scatter(ones, group)).equal(at::full({2}, group.size(), here())));
+}
+
 // The root by its global rank or by its group rank.
 void check_roots(const Group& group, int64_t me) {
   for (const GlobalRank src : group.ranks()) {
@@ -328,6 +346,7 @@ void check_group(const Group& group, int64_t me) {
   check_p2p(group);
   check_coalesced(group, me);
   check_overlap(group, me);
+  check_ends(group);
   check_roots(group, me);
   check_refusals(group);
   check_agreement(group);

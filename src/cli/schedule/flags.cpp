@@ -81,6 +81,22 @@ void check_recorded(const ScheduleFlags& flags) {
   }
 }
 
+// Units are no table of actions, so that there is no page, CSV or limit for them.
+void check_units(const ScheduleFlags& flags) {
+  TSR_CHECK(flags.units || !flags.rank, "--rank ", flags.rank.value_or(0),
+            " selects whose units are shown; give --units as well");
+  if (!flags.units) return;
+  TSR_CHECK(flags.from_trace, "--units shows a recorded step; name its run with --from-trace");
+  const std::array<std::pair<const char*, bool>, 3> strangers{{
+      {"--html", flags.html.has_value()},
+      {"--csv", flags.csv.has_value()},
+      {"--memory-limit", flags.memory_limit.has_value()},
+  }};
+  for (const auto& [flag, given] : strangers) {
+    TSR_CHECK(!given, flag, " does not go with --units; use --svg, --trace or --json");
+  }
+}
+
 }  // namespace
 
 bool ScheduleFlags::is_example() const {
@@ -126,6 +142,9 @@ void add_schedule_flags(CLI::App& app, ScheduleFlags& flags) {
                  "the recorded step of a run, and faster schedules")
       ->type_name("RUN");
   add_integer(app, "--step", flags.step, "which of its recorded steps (the last)");
+  app.add_flag("--units", flags.units,
+               "when its units were gathered, computed, freed and reduced (FSDP)");
+  add_integer(app, "--rank", flags.rank, "whose units (the first recorded rank's)");
   add_file(app, "--svg", flags.svg, "write the picture to this file");
   add_file(app, "--html", flags.html, "write a page to explore it");
   add_file(app, "--trace", flags.trace, "write a trace for ui.perfetto.dev");
@@ -143,6 +162,7 @@ void check_together(const ScheduleFlags& flags) {
   TSR_CHECK(flags.from_trace || !flags.step, "--step ", flags.step.value_or(0),
             " is a recorded one's; name its run with --from-trace");
   if (flags.from_trace) check_recorded(flags);
+  check_units(flags);
   TSR_CHECK(!flags.csv_in || !flags.kind, "--kind ", flags.kind.value_or(""),
             " and --csv-in are two schedules; name further ones with --compare");
   TSR_CHECK(

@@ -14,10 +14,11 @@ namespace tessera::cli {
 struct ScheduleFlags {
   std::optional<std::string> kind, csv_in, from_trace;
   std::vector<std::string> compare;
-  std::optional<int64_t> pp, microbatches, stages_per_rank, memory_limit, step;
+  std::optional<int64_t> pp, microbatches, stages_per_rank, memory_limit, step, rank;
   Costs costs;
   bool times_given = false;
   bool same_work = false;
+  bool units = false;  // Show the units of the recorded step, not its pipeline.
   std::optional<std::string> svg, html, trace, csv;  // Files; "-" is stdout.
   bool json = false;
   std::string color = "auto";

@@ -18,9 +18,13 @@ namespace {
 constexpr int64_t kLargestPicture = 20'000;   // Actions; keeps browsers fast.
 constexpr int64_t kLargestTrace = 1'000'000;  // Actions; a few hundred megabytes.
 
-void check_drawable(std::span<const Timeline> timelines, const char* flag, int64_t most) {
+int64_t actions_in(std::span<const Timeline> timelines) {
   int64_t actions = 0;
   for (const Timeline& timeline : timelines) actions += std::ssize(timeline.blocks());
+  return actions;
+}
+
+void check_drawable(int64_t actions, const char* flag, int64_t most) {
   TSR_CHECK(actions <= most, with_thousands(actions), " actions are too many for ", flag,
             ", which shows up to ", with_thousands(most), "; choose fewer microbatches or ranks");
 }
@@ -33,19 +37,27 @@ std::string trace_of(std::span<const Timeline> timelines) {
 
 }  // namespace
 
+void check_picture_size(int64_t actions, const char* flag) {
+  check_drawable(actions, flag, kLargestPicture);
+}
+
+void check_trace_size(int64_t actions, const char* flag) {
+  check_drawable(actions, flag, kLargestTrace);
+}
+
 std::vector<ScheduleFile> make_files(const ScheduleFlags& flags, const ScheduleDrawing& drawing) {
   const auto& [timelines, title, subtitle, table] = drawing;
   std::vector<ScheduleFile> files;
   if (flags.svg) {
-    check_drawable(timelines, "--svg", kLargestPicture);
+    check_picture_size(actions_in(timelines), "--svg");
     files.push_back({"picture", *flags.svg, draw_svg(timelines, title, subtitle)});
   }
   if (flags.html) {
-    check_drawable(timelines, "--html", kLargestPicture);
+    check_picture_size(actions_in(timelines), "--html");
     files.push_back({"page", *flags.html, draw_page(timelines, title, subtitle)});
   }
   if (flags.trace) {
-    check_drawable(timelines, "--trace", kLargestTrace);
+    check_trace_size(actions_in(timelines), "--trace");
     files.push_back({"trace (ui.perfetto.dev opens it)", *flags.trace, trace_of(timelines)});
   }
   if (flags.csv) {

@@ -24,6 +24,10 @@ struct ScheduleFile {
   std::string text;
 };
 
+/// ConfigError if a file has more actions than its viewer can show.
+void check_picture_size(int64_t actions, const char* flag);
+void check_trace_size(int64_t actions, const char* flag);
+
 /// Makes all files before any is written, so that an error leaves no file. ConfigError if there are
 /// more actions than a picture, page or trace can show.
 std::vector<ScheduleFile> make_files(const ScheduleFlags& flags, const ScheduleDrawing& drawing);

@@ -9,6 +9,7 @@
 #include "cli/schedule/flags.h"
 #include "cli/schedule/recorded.h"
 #include "cli/schedule/results.h"
+#include "cli/schedule/units.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
@@ -122,6 +123,7 @@ int run_schedule(const std::vector<std::string>& arguments) {
   if (const auto done = parse(app, arguments)) return *done;
 
   check_together(flags);
+  if (flags.units) return show_units(flags);
   if (flags.from_trace) return show_recorded(flags);
   const std::vector<ScheduleView> views = views_of(flags);
   std::vector<Timeline> timelines;

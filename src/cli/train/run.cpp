@@ -229,7 +229,7 @@ int train_run(TrainConfig config, const std::string& command) {
   if (config.run.save) job.model.save(fs::path(job.run_dir) / RunFolder::kModel);
   job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {
-    write_report(config, record, *folder, pipeline_pictures(config.run.dir));
+    write_report(config, record, *folder, recorded_pictures(config.run.dir));
     show_result(config, record);
   }
   return signal_taken == 0 ? kOk : 128 + signal_taken;

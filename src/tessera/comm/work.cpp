@@ -1,6 +1,7 @@
 #include "tessera/comm/work.h"
 
 #include <algorithm>
+#include <future>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/engine_error.h"
@@ -25,6 +26,17 @@ bool Work::is_complete() const {
   });
 }
 
+// Gloo's messages know that they have ended only in wait().
+void Work::on_complete(std::function<void()> callback) {
+  if (is_complete()) return callback();
+  if (operation_->group.backend() != Backend::kGloo) return;
+  operation_->waiting = std::async(std::launch::async,
+                                   [operation = operation_.get(), callback = std::move(callback)] {
+                                     operation->wait_for_handles();
+                                     callback();
+                                   });
+}
+
 void Work::give_up(const std::string& reason) {
   if (operation_->communicator) operation_->communicator->poison(reason);
   operation_.reset();
@@ -35,7 +47,7 @@ void Work::finish() {
     throw StateError("wait() was called twice on one Work; use the result of the first call");
   operation_->tell_recorder(&Recorder::waiting);
   try {
-    for (const auto& handle : operation_->handles) operation_->wait_for(*handle);
+    operation_->wait();
     if (operation_->finish) operation_->finish();
     operation_->move_results();
   } catch (const CommError& error) {

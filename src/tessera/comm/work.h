@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,6 +38,10 @@ class [[nodiscard]] Work {
   /// Whether wait() would return at once. For point-to-point operations it is only known after
   /// wait().
   bool is_complete() const;
+  /// Calls `callback` once the operation has ended, maybe at once, or on a thread of its own. Only
+  /// Gloo's operations report that; for others it is called at once if they have ended already, or
+  /// never. For measurements: destroying the Work without wait() then blocks until its end.
+  void on_complete(std::function<void()> callback);
   /// The result. CommError if the operation failed or took longer than the group's timeout.
   at::Tensor wait() &&;
 

@@ -283,7 +283,8 @@ Fields run_fields() {
        .otherwise = "true; false with model.path"},
       {.key = "record_every",
        .target = at<&C::run, &RunSection::record_every>,
-       .help = "steps between two steps whose pipeline actions are recorded; 0: none",
+       .help =
+           "steps between two steps whose pipeline actions and sharded units are recorded; 0: none",
        .least = 0,
        .most = kMostSteps,
        .otherwise = "steps / 4 with a pipeline; 0 with model.path"},

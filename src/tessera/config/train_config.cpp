@@ -81,8 +81,9 @@ void check_pipeline(const TrainConfig& config) {
   TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
             parallel.schedule, " and --microbatches ", parallel.microbatches,
             " need a pipeline; give --pp as well, or leave them out");
-  TSR_CHECK(config.run.record_every == 0, "run.record_every=", config.run.record_every,
-            " needs a pipeline; give --pp as well, or leave it out");
+  const bool shards = parallel.dp > 1 && parallel.dp_type != "ddp";
+  TSR_CHECK(config.run.record_every == 0 || shards, "run.record_every=", config.run.record_every,
+            " needs a pipeline or shards; give --pp or --dp-type fsdp as well, or leave it out");
 }
 
 // A model from a folder has only model.path.

@@ -70,7 +70,7 @@ struct RunSection {
   bool overwrite = false;
   bool resume = false;
   bool save = true;          // Write the weights at the end.
-  int64_t record_every = 0;  // Record pipeline actions every so many steps; 0: never.
+  int64_t record_every = 0;  // Record actions every so many steps; 0: never.
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };

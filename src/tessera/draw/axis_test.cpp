@@ -13,6 +13,7 @@ namespace {
 TEST(RoundStep, IsRoundAndNotTooSmall) {
   EXPECT_EQ(round_step(33, 7), 5);
   EXPECT_EQ(round_step(33, 33), 1);
+  EXPECT_EQ(round_step(33, 3), 20);
   EXPECT_EQ(round_step(7, 1), 10);
   EXPECT_DOUBLE_EQ(round_step(0.09, 10), 0.01);
 }

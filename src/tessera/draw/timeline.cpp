@@ -10,12 +10,8 @@
 
 #include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/internal/axis.h"
 
 namespace tessera {
-
-using namespace draw::detail;
-
 namespace {
 
 constexpr std::array kComputeTypes{ActionType::kForward, ActionType::kBackward,
@@ -181,10 +177,6 @@ TimeAxis common_axis(std::span<const Timeline> timelines) {
   }
   axis.shortest = std::isinf(shortest) ? 0 : shortest;
   return axis;
-}
-
-double TimeAxis::step(int64_t most) const {
-  return round_step(end, most);
 }
 
 Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks) {

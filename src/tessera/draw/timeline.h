@@ -86,8 +86,6 @@ struct TimeAxis {
   /// The usual length of the shortest kind of block; 0 if no block has a length. In a measured step
   /// a single block may be much shorter.
   double shortest = 0;
-  /// The tick spacing, 1, 2 or 5 times a power of ten, so that at most `most` ticks fit.
-  double step(int64_t most) const;
 };
 TimeAxis common_axis(std::span<const Timeline> timelines);
 

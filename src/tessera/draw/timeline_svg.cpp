@@ -145,7 +145,8 @@ class Drawing {
     for (int64_t rank = 0; rank < timeline.pp(); ++rank) {
       draw_rank(timeline, GroupRank{rank}, top + static_cast<double>(rank) * (kRow + kRowGap));
     }
-    draw_ruler(top + static_cast<double>(timeline.pp()) * (kRow + kRowGap));
+    svg_ruler(out_, {x_of(0), per_time_}, axis_.end,
+              top + static_cast<double>(timeline.pp()) * (kRow + kRowGap));
   }
 
   void draw_rank(const Timeline& timeline, GroupRank rank, double y) {
@@ -159,12 +160,9 @@ class Drawing {
     text("figure", right(), y + kRow / 2 + 4, std::to_string(times.peak_activations));
   }
 
-  // Leaves the element open, so that a title can follow.
   void rect(std::string_view style, double x, double y, double width, double height,
             std::string_view fill) {
-    out_ << "<rect class=\"" << style << R"(" x=")" << rounded(x) << R"(" y=")" << rounded(y)
-         << R"(" width=")" << rounded(width) << R"(" height=")" << rounded(height) << "\"";
-    if (!fill.empty()) out_ << " fill=\"" << fill << "\"";
+    svg_rect(out_, style, {x, y, width, height}, fill);
   }
 
   void draw_block(const Timeline& timeline, const TimelineBlock& block, double y) {
@@ -191,22 +189,6 @@ class Drawing {
     }
   }
 
-  void draw_ruler(double y) {
-    if (axis_.end <= 0) return;
-    const double step = axis_.step(std::max<int64_t>(1, std::llround(axis_.end * per_time_ / 60)));
-    out_ << R"(<path class="line" fill="none" d="M)" << rounded(x_of(0)) << " " << y + 2 << "H"
-         << rounded(x_of(axis_.end));
-    const auto marks = static_cast<int64_t>(axis_.end / step * 1.000001);
-    for (int64_t i = 0; i <= marks; ++i) {
-      out_ << "M" << rounded(x_of(static_cast<double>(i) * step)) << " " << y + 2 << "v5";
-    }
-    out_ << "\"/>\n";
-    for (int64_t i = 0; i <= marks; ++i) {
-      const double time = static_cast<double>(i) * step;
-      text("mark", x_of(time), y + 20, concat(time));
-    }
-  }
-
   void draw_legend(double y) {
     int64_t chunks = 1;
     for (const Timeline& timeline : timelines_) chunks = std::max(chunks, timeline.num_chunks());
@@ -225,13 +207,10 @@ class Drawing {
 
   // An empty colour means idle time.
   double swatch(double x, double y, std::string_view color) {
-    rect(color.empty() ? "idle swatch" : "swatch", x, y, 18, 16, color);
-    out_ << "/>\n";
-    return x + 20;
+    return svg_swatch(out_, x, y, color.empty() ? "idle swatch" : "swatch", color);
   }
   double legend_text(double x, double y, std::string_view words) {
-    text("quiet", x + 4, y + 13, words);
-    return x + 4 + static_cast<double>(words.size()) * 7 + 20;
+    return svg_legend_text(out_, x, y, words);
   }
 
   std::span<const Timeline> timelines_;

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <sstream>
 
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
+#include "tessera/draw/internal/terminal_parts.h"
 
 namespace tessera {
+
+using namespace draw::detail;
+
 namespace {
 
 constexpr int64_t kMostRanks = 64;
 constexpr double kMostBlocksPerCharacter = 4;
-constexpr int64_t kMarkDistance = 10;  // Minimum, in characters.
 constexpr std::string_view kBorder = "▏";
 
 std::string label_of(int64_t rank) {
@@ -23,29 +25,28 @@ std::string label_of(int64_t rank) {
 // Maps times to columns.
 class Scale {
  public:
-  Scale(std::span<const Timeline> timelines, int64_t width) : axis_(common_axis(timelines)) {
+  Scale(std::span<const Timeline> timelines, int64_t width) {
+    const TimeAxis axis = common_axis(timelines);
     int64_t most_ranks = 0;
     for (const Timeline& timeline : timelines) most_ranks = std::max(most_ranks, timeline.pp());
-    label_ = static_cast<int64_t>(label_of(most_ranks - 1).size());
-    const auto room = static_cast<double>(std::max<int64_t>(1, width - label_));
+    time_.label = static_cast<int64_t>(label_of(most_ranks - 1).size());
+    const auto room = static_cast<double>(std::max<int64_t>(1, width - time_.label));
     // Blocks of the same length get the same width if the shortest has at least one character.
-    const double whole = axis_.end > 0 ? std::floor(room * axis_.shortest / axis_.end) : 0;
+    const double whole = axis.end > 0 ? std::floor(room * axis.shortest / axis.end) : 0;
     numbered_ = whole >= 1;
-    per_time_ = whole >= 1 ? whole / axis_.shortest : axis_.end > 0 ? room / axis_.end : 0;
+    time_.end = axis.end;
+    time_.per_time = whole >= 1 ? whole / axis.shortest : axis.end > 0 ? room / axis.end : 0;
   }
 
-  const TimeAxis& axis() const { return axis_; }
+  const TerminalTime& time() const { return time_; }
   /// Whether blocks are wide enough for numbers.
   bool numbered() const { return numbered_; }
-  int64_t label() const { return label_; }
-  double at(double time) const { return time * per_time_; }
-  double time_per_column() const { return per_time_ > 0 ? 1 / per_time_ : 0; }
-  int64_t column(double time) const { return std::llround(at(time)); }
+  int64_t label() const { return time_.label; }
+  double time_per_column() const { return time_.per_time > 0 ? 1 / time_.per_time : 0; }
+  int64_t column(double time) const { return time_.column(time); }
 
  private:
-  TimeAxis axis_;
-  int64_t label_ = 0;
-  double per_time_ = 0;
+  TerminalTime time_;
   bool numbered_ = false;
 };
 
@@ -74,7 +75,7 @@ class Drawing {
     for (const Timeline& timeline : timelines_) {
       out_ << heading(timeline, options_);
       for (int64_t rank = 0; rank < timeline.pp(); ++rank) draw_rank(timeline, GroupRank{rank});
-      draw_ruler();
+      out_ << time_ruler(scale_.time(), options_);
       out_ << "\n";
     }
     draw_legend();
@@ -151,57 +152,30 @@ class Drawing {
     return left + on_color(right, timeline.color_of(action.tasks()[1]), color_);
   }
 
-  void draw_ruler() {
-    if (scale_.axis().end <= 0) return;
-    const int64_t columns = scale_.column(scale_.axis().end);
-    const double step = scale_.axis().step(std::max<int64_t>(1, columns / kMarkDistance));
-    std::string line(static_cast<size_t>(scale_.label()), ' ');
-    for (int64_t mark = 0; static_cast<double>(mark) * step <= scale_.axis().end * 1.000001;
-         ++mark) {
-      const double time = static_cast<double>(mark) * step;
-      const auto at = static_cast<size_t>(scale_.label() + scale_.column(time));
-      const std::string text = concat("|", time);
-      if (at + text.size() > static_cast<size_t>(options_.width)) break;
-      line.resize(std::max(line.size(), at), ' ');
-      line += text;
-    }
-    out_ << faint(line, color_) << "\n";
-  }
-
   void draw_legend() {
+    TerminalLegend legend(options_.width);
     const bool plain = color_ == ColorMode::kNone;
     for (const ActionType type : types_in(timelines_)) {
-      add_entry(concat(" ", to_string(type), " "), action_words(type),
-                [&](const std::string& sign) {
-                  return on_color(sign, action_color(type, 0, 1), color_);
-                });
+      legend.add(concat(" ", to_string(type), " "), action_words(type),
+                 [&](const std::string& sign) {
+                   return on_color(sign, action_color(type, 0, 1), color_);
+                 });
     }
-    if (has_overlaps(timelines_)) add_entry("+", "forward and backward at once");
-    add_entry(plain ? "." : "·", "idle");
+    if (has_overlaps(timelines_)) legend.add("+", "forward and backward at once");
+    legend.add(plain ? "." : "·", "idle");
     const bool chunks = std::ranges::any_of(
         timelines_, [](const Timeline& timeline) { return timeline.num_chunks() > 1; });
-    if (chunks) add_entry(plain ? "lower case:" : "lighter:", "a rank's later stages");
+    if (chunks) legend.add(plain ? "lower case:" : "lighter:", "a rank's later stages");
     if (!scale_.numbered()) {
-      add_entry("a character:", concat(scale_.time_per_column(), " of time, as in its middle"));
+      legend.add("a character:", concat(scale_.time_per_column(), " of time, as in its middle"));
     }
-    out_ << "\n";
-  }
-
-  // Starts a new line if this one is full.
-  void add_entry(const std::string& sign, std::string_view words,
-                 const std::function<std::string(const std::string&)>& paint = {}) {
-    const auto size = static_cast<int64_t>(sign.size() + 1 + words.size());
-    const bool full = used_ > 0 && used_ + 3 + size > options_.width;
-    out_ << (full ? "\n" : (used_ > 0 ? "   " : "")) << (paint ? paint(sign) : sign) << " "
-         << words;
-    used_ = (full || used_ == 0 ? 0 : used_ + 3) + size;
+    out_ << legend.text() << "\n";
   }
 
   std::span<const Timeline> timelines_;
   TerminalOptions options_;
   ColorMode color_;
   Scale scale_;
-  int64_t used_ = 0;  // Characters used in the last line of the legend.
   std::ostringstream out_;
 };
 

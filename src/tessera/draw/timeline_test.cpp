@@ -136,14 +136,6 @@ TEST(TimeAxis, IsThatOfAllTimelines) {
   EXPECT_EQ(axis.shortest, 0.5);
 }
 
-TEST(TimeAxis, MarksAreRoundAndNotTooMany) {
-  EXPECT_EQ((TimeAxis{.end = 33, .shortest = 1}).step(7), 5);
-  EXPECT_EQ((TimeAxis{.end = 33, .shortest = 1}).step(33), 1);
-  EXPECT_EQ((TimeAxis{.end = 33, .shortest = 1}).step(3), 20);
-  EXPECT_EQ((TimeAxis{.end = 7, .shortest = 1}).step(1), 10);
-  EXPECT_DOUBLE_EQ((TimeAxis{.end = 0.09, .shortest = 1}).step(10), 0.01);
-}
-
 TEST(TimelineColor, DarkTextIsReadableOnAll) {
   for (const auto type : {ActionType::kForward, ActionType::kBackward, ActionType::kInputGrad,
                           ActionType::kWeightGrad}) {

@@ -6,8 +6,12 @@
 #include "tessera/base/error.h"
 #include "tessera/base/json_field.h"
 #include "tessera/base/text.h"
+#include "tessera/format/internal/record_files.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -15,11 +19,6 @@ using Field = JsonField;
 
 constexpr int64_t kVersion = 1;
 constexpr int64_t kMost = 1 << 22;  // Ranks, stages or microbatches.
-constexpr double kLatest = 4e9;     // Seconds; fits 64 bits as nanoseconds.
-
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Action action_of(const Field& field) {
   constexpr std::string_view kExpected = "an action as text, \"0F3\"";
@@ -33,20 +32,12 @@ Action action_of(const Field& field) {
   return action;
 }
 
-double time_of(const Field& field) {
-  const double seconds = field.duration();
-  if (seconds > kLatest) field.refuse(concat("at most ", kLatest, " seconds"));
-  return seconds;
-}
-
 // Checks that a rank computes one action at a time.
 std::vector<RecordedAction> actions_of(const Field& root) {
   double free = 0;
   return root.at("actions").list([&](const Field& field) {
-    const RecordedAction recorded{action_of(field.at("action")),
-                                  {time_of(field.at("start")), time_of(field.at("end"))}};
+    const RecordedAction recorded{action_of(field.at("action")), time_span_of(field)};
     const auto& [action, time] = recorded;
-    if (time.end < time.start) field.at("end").refuse(concat("at least its start, ", time.start));
     if (!action.computes()) return recorded;
     if (time.start < free) {
       field.at("start").refuse(concat("at least ", free, ", when the rank was free"));
@@ -66,25 +57,15 @@ std::string to_json(const PipelineRecord& record) {
                   {"microbatches", record.shape.microbatches},
                   {"step", record.step},
                   {"rank", record.rank.value}};
-  // One action per line, so that a record can be read and searched.
-  std::string text = line_of(head);
-  text.back() = ',';
-  text += "\n\"actions\":[";
-  std::string_view between = "\n";
+  std::vector<Json> lines;
   for (const auto& [action, time] : record.actions) {
-    const Json line{{"action", to_string(action)}, {"start", time.start}, {"end", time.end}};
-    text.append(between).append(line_of(line));
-    between = ",\n";
+    lines.push_back({{"action", to_string(action)}, {"start", time.start}, {"end", time.end}});
   }
-  return text + "\n]}\n";
+  return record_text(head, "actions", lines);
 }
 
 PipelineRecord parse_pipeline_record(std::string_view text, std::string_view origin) {
-  if (text.size() > kLargestPipelineRecord) {
-    throw DataError(concat(origin, ": larger than the ",
-                           with_thousands(static_cast<int64_t>(kLargestPipelineRecord)),
-                           " bytes that a recorded step may have"));
-  }
+  check_record_size(text, kLargestPipelineRecord, origin);
   const JsonSource source{.origin = origin, .what = "recorded step"};
   const nlohmann::json document = parse_json(text, source);
   const Field root(document, source);

@@ -1,17 +1,18 @@
 // The recorded steps of a run: their files, and the combined records of all ranks.
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <optional>
 
 #include "tessera/base/check.h"
 #include "tessera/base/read_file.h"
-#include "tessera/format/new_file.h"
+#include "tessera/format/internal/record_files.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/schedule/verify.h"
 
 namespace tessera {
+
+using namespace format::detail;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,30 +24,8 @@ fs::path folder_of(const fs::path& run) {
   return run / "pipeline";
 }
 
-// Removes `before`, a number and `after` from the text and returns the number.
-std::optional<int64_t> take_number(std::string_view& text, std::string_view before,
-                                   std::string_view after) {
-  if (!text.starts_with(before)) return std::nullopt;
-  text.remove_prefix(before.size());
-  const size_t end = text.find(after);
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::optional<int64_t> number = to_integer(text.substr(0, end));
-  text.remove_prefix(end + after.size());
-  return number;
-}
-
-// By step; ignores other files in the folder.
-std::map<int64_t, std::vector<fs::path>> files_of(const fs::path& run) {
-  std::map<int64_t, std::vector<fs::path>> files;
-  std::error_code failed;
-  for (fs::directory_iterator at(folder_of(run), failed), end; !failed && at != end;
-       at.increment(failed)) {
-    const std::string name = at->path().filename();
-    std::string_view rest = name;
-    const auto step = take_number(rest, "step-", ".");
-    const auto rank = take_number(rest, "rank-", ".json");
-    if (step && rank && rest.empty()) files[*step].push_back(at->path());
-  }
+RecordFiles files_of(const fs::path& run) {
+  RecordFiles files = record_files(folder_of(run));
   if (files.empty()) {
     throw DataError(concat(run.string(), " has no recorded pipeline step (pipeline/step-K.rank-R.",
                            "json); give the folder of a run that recorded one"));
@@ -103,18 +82,11 @@ Rows rows_of(const std::vector<PipelineRecord>& records) {
 }  // namespace
 
 fs::path pipeline_record_path(const fs::path& run, int64_t step, GroupRank rank) {
-  return folder_of(run) / concat("step-", step, ".rank-", rank, ".json");
+  return record_path(folder_of(run), step, rank.value);
 }
 
 void write_pipeline_record(const fs::path& run, const PipelineRecord& record) {
-  std::error_code failed;
-  fs::create_directories(folder_of(run), failed);
-  if (failed) {
-    throw DataError(concat("cannot create ", folder_of(run).string(), ": ", failed.message()));
-  }
-  NewFile file(pipeline_record_path(run, record.step, record.rank));
-  file.write(to_json(record));
-  file.finish();
+  write_record(pipeline_record_path(run, record.step, record.rank), to_json(record));
 }
 
 RecordedStep join_records(std::vector<PipelineRecord> records) {
@@ -136,25 +108,16 @@ RecordedStep join_records(std::vector<PipelineRecord> records) {
 }
 
 std::vector<int64_t> recorded_steps(const fs::path& run) {
-  std::vector<int64_t> steps;
-  for (const auto& [step, paths] : files_of(run)) steps.push_back(step);
-  return steps;
+  return steps_of(files_of(run));
 }
 
 RecordedStep read_recorded_step(const fs::path& run, int64_t step) {
-  const auto files = files_of(run);
-  const auto found = files.find(step);
-  TSR_CHECK(found != files.end(), "step ", step, " was not recorded; choose from ",
-            join(recorded_steps(run), ", "));
+  const RecordFiles files = files_of(run);
   std::vector<PipelineRecord> records;
-  for (const fs::path& path : found->second) {
+  for (const fs::path& path : files_of_step(files, step)) {
     records.push_back(
         parse_pipeline_record(read_file(path, kLargestPipelineRecord), path.string()));
-    const PipelineRecord& record = records.back();
-    if (path != pipeline_record_path(run, record.step, record.rank)) {
-      throw DataError(concat(path.string(), ": contains step ", record.step, " of rank ",
-                             record.rank, ", which contradicts its name"));
-    }
+    check_name(path, records.back().step, records.back().rank.value);
   }
   return join_records(std::move(records));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tessera/base/export.h"
+#include "tessera/parallel/unit_recorder.h"
 
 namespace tessera TSR_API {
 
@@ -19,6 +20,8 @@ class DataParallel {
 
   /// **Collective.** Called once, when the stage's parameters have their values.
   virtual void start() {}
+  /// Called before begin_step(): where the units record what they do, from now on.
+  virtual void record(const UnitRecorder& /*recorder*/) {}
   /// Called before the first action of a training step.
   virtual void begin_step() = 0;
   virtual void unshard() {}

@@ -8,8 +8,11 @@
 #include "tessera/config/fields.h"
 #include "tessera/draw/rank_grid.h"
 #include "tessera/draw/timeline_svg.h"
+#include "tessera/draw/unit_timeline.h"
 #include "tessera/format/pipeline_record.h"
+#include "tessera/format/unit_record.h"
 #include "tessera/plan/train_plan.h"
+#include "tessera/run/run_folder.h"
 #include "tessera/schedule/measure.h"
 
 namespace tessera {
@@ -69,6 +72,29 @@ ReportPicture picture_of(const Timeline& timeline, std::string title, std::strin
   return {std::move(title), std::move(words), std::move(svg)};
 }
 
+bool has_folder(const std::string& run, std::string_view name) {
+  return std::filesystem::is_directory(std::filesystem::path(run) / name);
+}
+
+void add_pipeline(const std::string& run, std::vector<ReportPicture>& pictures) {
+  const RecordedStep step = read_recorded_step(run, recorded_steps(run).back());
+  const Schedule& schedule = step.schedule;
+  const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
+  pictures.push_back(picture_of(Timeline(schedule, step.simulation),
+                                concat("Step ", step.step, " as it ran"),
+                                "Times in milliseconds."));
+  pictures.push_back(picture_of(Timeline(schedule, simulation), "The same step simulated",
+                                "With the median time of each stage's actions."));
+}
+
+void add_units(const std::string& run, std::vector<ReportPicture>& pictures) {
+  const UnitRecord record = read_unit_records(run, recorded_unit_steps(run).back()).front();
+  const std::string words = to_string(communication_times(record));
+  pictures.push_back({.title = concat("The units in step ", record.step),
+                      .words = words,
+                      .svg = draw_svg(unit_timeline(record), concat("Rank ", record.rank), words)});
+}
+
 }  // namespace
 
 LossCurve loss_curve(std::span<const StepMetrics> steps) {
@@ -88,15 +114,11 @@ std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
            .svg = draw_svg(make_rank_grid(kinds, ranks_per_node, {}), to_string(dims), "")}};
 }
 
-std::vector<ReportPicture> pipeline_pictures(const std::string& run) {
-  if (!std::filesystem::is_directory(std::filesystem::path(run) / "pipeline")) return {};
-  const RecordedStep step = read_recorded_step(run, recorded_steps(run).back());
-  const Schedule& schedule = step.schedule;
-  const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
-  return {picture_of(Timeline(schedule, step.simulation), concat("Step ", step.step, " as it ran"),
-                     "Times in milliseconds."),
-          picture_of(Timeline(schedule, simulation), "The same step simulated",
-                     "With the median time of each stage's actions.")};
+std::vector<ReportPicture> recorded_pictures(const std::string& run) {
+  std::vector<ReportPicture> pictures;
+  if (has_folder(run, RunFolder::kPipeline)) add_pipeline(run, pictures);
+  if (has_folder(run, RunFolder::kUnits)) add_units(run, pictures);
+  return pictures;
 }
 
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps) {

@@ -20,8 +20,8 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
 /// The groups of the run's plan that have several ranks; empty for a single process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 
-/// The last recorded pipeline step, and its simulation with the measured times; empty if no step
-/// was recorded.
-std::vector<ReportPicture> pipeline_pictures(const std::string& run);
+/// Of the last recorded step: the pipeline, its simulation with the measured times, and the units
+/// of the first rank; empty if no step was recorded.
+std::vector<ReportPicture> recorded_pictures(const std::string& run);
 
 }  // namespace tessera

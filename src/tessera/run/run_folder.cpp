@@ -114,6 +114,7 @@ void RunFolder::begin() const {
   remove_files(path_, is_of_run);
   remove_files(path(kModel), is_of_model);
   remove_files(path(kPipeline), is_record);
+  remove_files(path(kUnits), is_record);
 }
 
 void RunFolder::write(std::string_view name, std::string_view text) const {

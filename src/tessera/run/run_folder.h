@@ -26,6 +26,7 @@ class RunFolder {
   static constexpr std::string_view kReport = "report.html";     // The report page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
   static constexpr std::string_view kPipeline = "pipeline";      // Recorded pipeline steps.
+  static constexpr std::string_view kUnits = "units";            // Recorded steps of sharded units.
 
   /// Creates the folder if needed. ConfigError if it belongs to a run in progress, if it is not
   /// empty and `former` is kRefuse, if it is to be overwritten but holds no run, or if it is to be

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
+#include <chrono>
 #include <utility>
 
 #include "tessera/comm/collectives.h"
@@ -27,18 +28,42 @@ double Engine::share() const {
 
 at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets,
                               double loss_scale) {
-  for (const auto& stage : parts_.data_parallel) stage->begin_step();
   const int64_t step = steps_++;
-  const bool recorded = record_every_ > 0 && (step + 1) % record_every_ == 0;
+  const UnitRecorder units = begin_record(step);
+  for (const auto& stage : parts_.data_parallel) {
+    stage->record(units);
+    stage->begin_step();
+  }
   const PipelineResult result = parts_.pipeline.step({.inputs = {inputs},
                                                       .target = targets,
                                                       .loss_scale = loss_scale,
-                                                      .record = recorded,
+                                                      .record = units.is_recording(),
                                                       .step = step});
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tied.add_gradients();
-  if (result.record && parts_.plan.group("batch").rank() == GroupRank{0}) recorder_(*result.record);
+  if (units.is_recording()) end_record(result, step, units);
   return mean_over_all(result.loss);
+}
+
+UnitRecorder Engine::begin_record(int64_t step) const {
+  if (record_every_ == 0 || (step + 1) % record_every_ != 0) return {};
+  for (const char* const group : {"loss", "pp"}) barrier(parts_.plan.group(group));
+  return UnitRecorder::recording();
+}
+
+void Engine::end_record(const PipelineResult& result, int64_t step,
+                        const UnitRecorder& units) const {
+  const auto end = std::chrono::steady_clock::now();
+  const Group& pp = parts_.plan.group("pp");
+  if (pp.size() > 1 && parts_.plan.group("batch").rank() == GroupRank{0}) {
+    recorder_.pipeline(*result.record);
+  }
+  std::vector<UnitEvent> events = units.events(result.started, end);
+  if (events.empty()) return;
+  recorder_.units({.step = step,
+                   .rank = pp.global_rank(pp.rank()),
+                   .seconds = std::chrono::duration<double>(end - result.started).count(),
+                   .events = std::move(events)});
 }
 
 at::Tensor Engine::evaluate(const at::Tensor& inputs, const at::Tensor& targets) {

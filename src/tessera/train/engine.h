@@ -9,6 +9,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/format/pipeline_record.h"
+#include "tessera/format/unit_record.h"
 #include "tessera/mesh/realize.h"
 #include "tessera/parallel/data_parallel.h"
 #include "tessera/parallel/pipeline/pipeline.h"
@@ -63,14 +64,21 @@ class Engine {
   RealizedPlan plan() && { return std::move(parts_.plan); }
   const Schedule& schedule() const { return parts_.pipeline.schedule(); }
 
-  /// Receives the times of a recorded step, on the ranks of the first replica.
-  using Recorder = std::function<void(const PipelineRecord&)>;
-  /// Records one of `every` steps from now on; 0 records none.
+  /// Receives the times of a recorded step.
+  struct Recorder {
+    std::function<void(const PipelineRecord&)> pipeline = {};  // On the ranks of the first replica.
+    std::function<void(const UnitRecord&)> units = {};  // On all ranks, if units are sharded.
+  };
+  /// Records one of `every` steps from now on; 0 records none. All ranks begin a recorded step at
+  /// the same time.
   void record(int64_t every, Recorder recorder);
 
  private:
   /// This rank's rows / all rows of a batch.
   double share() const;
+  /// Starts to record the units, if the step is to be recorded.
+  UnitRecorder begin_record(int64_t step) const;
+  void end_record(const PipelineResult& result, int64_t step, const UnitRecorder& units) const;
   /// The mean loss on all ranks, from the losses of the ranks with the last stage.
   at::Tensor mean_over_all(const at::Tensor& loss) const;
 

@@ -66,7 +66,10 @@ Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaO
 }
 
 void record_into(const std::string& run, int64_t every, Engine& engine) {
-  engine.record(every, [run](const PipelineRecord& record) { write_pipeline_record(run, record); });
+  engine.record(
+      every,
+      {.pipeline = [run](const PipelineRecord& record) { write_pipeline_record(run, record); },
+       .units = [run](const UnitRecord& record) { write_unit_record(run, record); }});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,6 +37,7 @@ struct PendingOperation {
   std::vector<at::Tensor> kept;
   std::vector<at::Tensor> results;
   std::function<void()> finish;  // Runs once after all handles have ended; may set the results.
+  std::future<void> waiting;     // Of a thread that waits for the handles; destroyed first.
 
   bool sends() const { return communicator != nullptr; }
   /// Starts an operation of the engine. An exception is reported like one of wait().
@@ -46,6 +48,14 @@ struct PendingOperation {
     } catch (const std::exception&) {
       rethrow_as_failure();
     }
+  }
+  /// Waits for all handles, which another thread may be doing already.
+  void wait() {
+    if (waiting.valid()) return waiting.get();
+    wait_for_handles();
+  }
+  void wait_for_handles() const {
+    for (const auto& handle : handles) wait_for(*handle);
   }
   /// Waits for one of the handles, or another of the same kind.
   void wait_for(c10d::Work& handle) const;

@@ -24,7 +24,9 @@ at::Tensor FsdpStage::State::forward(size_t index, const Unit& unit, const at::T
                                      const Pass& pass) {
   units.gather(index);
   if (units.is_per_unit() && index + 1 < units.size()) units.prefetch(index + 1);
+  const UnitSpan span = units[index].log.begin(UnitAction::kForward);
   at::Tensor y = unit.forward(x, pass);
+  span.end();
   if (y.requires_grad()) {
     y.register_hook([this, index](const at::Tensor& /*gradient*/) { before_backward(index); });
   }
@@ -60,6 +62,10 @@ FsdpStage::~FsdpStage() = default;
 
 void FsdpStage::start() {
   state_->units.start();
+}
+
+void FsdpStage::record(const UnitRecorder& recorder) {
+  state_->units.record(recorder);
 }
 
 void FsdpStage::begin_step() {

@@ -28,6 +28,7 @@ class FsdpStage final : public DataParallel {
 
   /// ConfigError, the same on all ranks, if their models differ.
   void start() override;
+  void record(const UnitRecorder& recorder) override;
   void begin_step() override;
   void unshard() override;
   void reshard() override;

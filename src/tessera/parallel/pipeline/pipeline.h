@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,8 @@ struct PipelineResult {
 
   int64_t peak_activations = 0;  // Most activations in memory at once, in stages × microbatches.
   std::optional<PipelineRecord> record = std::nullopt;
+  /// When the ranks of the pipeline had agreed on the step: the origin of the times in `record`.
+  std::chrono::steady_clock::time_point started = {};
 };
 
 /// Runs the stages of a model on the ranks of a group, microbatch by microbatch, in the order of a

@@ -231,7 +231,7 @@ void StepRun::send_to_next(const Task& task, int32_t to, Tensors tensors) {
 // ---- The result
 
 PipelineResult StepRun::result() {
-  PipelineResult result{.peak_activations = peak_};
+  PipelineResult result{.peak_activations = peak_, .started = origin_};
   for (const auto& [microbatch, loss] : losses_) {
     const at::Tensor part = loss.mul(slices_.share(microbatch));
     result.loss = result.loss.defined() ? result.loss.add(part) : part;

@@ -129,10 +129,11 @@ at::Tensor FlatShard::source() const {
 void FlatShard::start_gather() {
   if (gather_ || is_gathered_) return;
   const at::NoGradGuard no_grad;
+  held_ = log_.begin(UnitAction::kHeld);
   if (kept_.defined()) {
-    gather_.emplace(all_gather(kept_, smaller_));
+    gather_.emplace(all_gather(kept_, smaller_), log_, UnitAction::kGather);
   } else {
-    gather_.emplace(all_gather(source(), gatherers_));
+    gather_.emplace(all_gather(source(), gatherers_), log_, UnitAction::kGather);
   }
 }
 
@@ -152,6 +153,7 @@ void FlatShard::free() {
   if (!is_gathered_) return;
   free_storage(flat_);
   is_gathered_ = false;
+  held_.end();
 }
 
 void FlatShard::free_to_smaller() {
@@ -232,7 +234,7 @@ void FlatShard::start_reduce(double share) {
   finish_reduce();  // Of an earlier pass.
   const at::Tensor gradients = flat_gradients(share);
   if (collected_.defined()) gradients.add_(std::exchange(collected_, {}), share);
-  reduce_.emplace(reduce_scatter(gradients, reducers_));
+  reduce_.emplace(reduce_scatter(gradients, reducers_), log_, UnitAction::kReduce);
   is_advanced_ = false;
 }
 
@@ -241,7 +243,8 @@ void FlatShard::advance_reduce() {
   const at::NoGradGuard no_grad;
   const at::Tensor piece = std::move(*reduce_).wait();
   reduce_.reset();
-  reduce_.emplace(all_reduce(piece, replicas_));
+  reduce_.emplace(all_reduce(piece, replicas_), replicas_.size() > 1 ? log_ : UnitLog(),
+                  UnitAction::kReduce);
   is_advanced_ = true;
 }
 

@@ -7,8 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "tessera/comm/work.h"
 #include "tessera/parallel/fsdp/fsdp_options.h"
+#include "tessera/parallel/fsdp/internal/unit_work.h"
+#include "tessera/parallel/unit_recorder.h"
 #include "tessera/tensor/parameter.h"
 
 namespace tessera::fsdp::detail {
@@ -26,6 +27,9 @@ class FlatShard {
 
   /// Whether a live FlatShard has the memory of this tensor.
   static bool has(const at::Tensor& full);
+
+  /// Where to record from now on.
+  void record(const UnitLog& log) { log_ = log; }
 
   /// Moves the values of the local parameters into one buffer, of which they become views.
   void pack();
@@ -94,8 +98,10 @@ class FlatShard {
   at::Tensor collected_ = {};  // Gradients of earlier passes, flat.
   at::Tensor sums_ = {};       // Of this rank's piece.
   std::vector<bool> seen_ = {};
-  std::optional<Work> gather_ = std::nullopt;
-  std::optional<Work> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
+  std::optional<UnitWork> gather_ = std::nullopt;
+  std::optional<UnitWork> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
+  UnitLog log_ = {};
+  UnitSpan held_ = {};
   bool is_advanced_ = false;
   bool is_gathered_ = false;
 };

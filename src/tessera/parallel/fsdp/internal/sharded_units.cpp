@@ -106,6 +106,13 @@ void ShardedUnits::start() {
   }
 }
 
+void ShardedUnits::record(const UnitRecorder& recorder) {
+  for (ShardedUnit& unit : units_) {
+    unit.log = recorder.log_of(unit.name);
+    for (FlatShard& shard : unit.shards) shard.record(unit.log);
+  }
+}
+
 void ShardedUnits::prefetch(size_t index) {
   for (const size_t read : units_[index].reads) {
     for (FlatShard& shard : units_[read].shards) shard.start_gather();
@@ -122,12 +129,14 @@ void ShardedUnits::gather(size_t index) {
 }
 
 void ShardedUnits::gather_again(size_t index) {
+  backward_.end();
   if (used_version_ != version()) {
     throw StateError(concat("parameters have changed between a forward pass and the backward pass ",
                             "of '", units_[index].name, "'; update them after the backward pass, ",
                             "and run a forward pass before each"));
   }
   gather(index);
+  backward_ = units_[index].log.begin(UnitAction::kBackward);
 }
 
 uint64_t ShardedUnits::version() const {
@@ -168,6 +177,7 @@ void ShardedUnits::on_gradient(size_t index) {
   ShardedUnit& unit = units_[index];
   if (unit.is_shared || ++unit.num_ready < unit.trained.size()) return;
   unit.num_ready = 0;
+  backward_.end();
   if (is_per_unit()) free(index);
   if (is_per_unit() && (reduces_ || options_.reduce_each)) return start_reduce(index);
   for (FlatShard& shard : unit.shards) shard.collect_gradients();
@@ -204,6 +214,7 @@ void ShardedUnits::expire() {
 
 // Shared units, those without trained parameters, and those that the loss did not reach come last.
 void ShardedUnits::finish(bool reduces) {
+  backward_.end();
   for (size_t i = 0; i < units_.size() && reduces; ++i) {
     if (!units_[i].is_reduced && units_[i].is_used) start_reduce(i);
   }

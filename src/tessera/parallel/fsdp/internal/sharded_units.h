@@ -24,6 +24,7 @@ struct ShardedUnit {
   bool is_used = false;            // Gathered since the last reduction.
   bool is_reduced = false;
   bool is_shared = false;  // Another unit adds to its gradients: they are complete at the end.
+  UnitLog log = {};
 };
 
 /// "parameter 'x' is sharded already" for the first one that is; "" if none is.
@@ -57,6 +58,9 @@ class ShardedUnits {
   /// **Collective.** Called when the parameters have their values. ConfigError, the same on all
   /// ranks, if their units differ or a parameter was sharded before.
   void start();
+
+  /// Where the units record from now on.
+  void record(const UnitRecorder& recorder);
 
   size_t size() const { return units_.size(); }
   const ShardedUnit& operator[](size_t index) const { return units_[index]; }
@@ -107,6 +111,7 @@ class ShardedUnits {
   uint64_t used_version_ = 0;       // At the last forward pass.
   std::string sharded_twice_ = {};  // A complaint about that.
   bool reduces_ = false;
+  UnitSpan backward_ = {};                          // Of the unit whose backward pass began last.
   std::optional<size_t> in_flight_ = std::nullopt;  // The unit whose reduction was started last.
 };
 
