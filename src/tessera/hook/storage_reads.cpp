@@ -1,6 +1,5 @@
 #include "tessera/hook/storage_reads.h"
 
-#include <ATen/core/ivalue.h>
 #include <c10/core/StorageImpl.h>
 
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/hook/internal/operator_mode.h"
+#include "tessera/hook/internal/tensor_arguments.h"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ class Registry {
     storages_.erase(key(tensor));
   }
   std::optional<Watched> find(const at::Tensor& tensor) const {
-    if (!tensor.defined() || !tensor.has_storage()) return std::nullopt;
+    if (!tensor.has_storage()) return std::nullopt;
     const std::shared_lock lock(mutex_);
     const auto found = storages_.find(key(tensor));
     return found == storages_.end() ? std::nullopt : std::optional(found->second);
@@ -54,19 +54,6 @@ class Registry {
 Registry& registry() {
   static auto* const known = new Registry;
   return *known;
-}
-
-template <class Visitor>
-void each_tensor(const c10::IValue& input, const Visitor& visit) {
-  if (input.isTensor()) {
-    visit(input.toTensor());
-  } else if (input.isTensorList()) {
-    for (const at::Tensor& tensor : input.toTensorList()) visit(tensor);
-  } else if (input.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : input.toOptionalTensorList()) {
-      if (tensor) visit(*tensor);
-    }
-  }
 }
 
 }  // namespace

@@ -74,9 +74,9 @@ TEST(OlmoTraining, RefusesWhatItCannotDo) {
       refusal(2, {.dp = {{.name = DataParallelType::ddp, .param_dtype = DType::bfloat16}}}),
       "DataParallelConfig.param_dtype with ddp is not supported: replicas compute in the dtype of "
       "their parameters; build the model in that dtype, or choose fsdp");
-  EXPECT_EQ(refusal(4, {.dp = {{}}, .tp = {{.degree = 2}}}),
+  EXPECT_EQ(refusal(4, {.dp = DataParallelConfig{}, .tp = {{.degree = 2}}}),
             "tensor parallelism of degree 2 is not available in training yet; set it to 1");
-  EXPECT_EQ(refusal(4, {.dp = {{}}, .cp = {{.degree = 2}}}),
+  EXPECT_EQ(refusal(4, {.dp = DataParallelConfig{}, .cp = {{.degree = 2}}}),
             "context parallelism of degree 2 is not available in training yet; set it to 1");
 }
 

@@ -34,10 +34,7 @@ Stack with_tensors(const Stack& values, const TensorFunction& replace) {
 
 std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
   std::vector<at::Tensor> tensors;
-  with_tensors(value, [&](const at::Tensor& tensor) {
-    tensors.push_back(tensor);
-    return tensor;
-  });
+  each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
 }
 
