@@ -61,5 +61,19 @@ TEST(DeferredMemory, MaterializingTakesTheParametersAndNothingElse) {
   EXPECT_EQ(LiveMemory::watch().bytes(), before);
 }
 
+// What was recorded goes with the module, materialized or not.
+TEST(DeferredMemory, RepeatedBuildsTakeNoMore) {
+  const auto build = [](int count) {
+    for (int i = 0; i < count; ++i) {
+      nn::Sequential net = build_deferred([] { return blocks(1, 8); });
+      if (i % 2 == 0) materialize(*net, at::kCPU);
+    }
+  };
+  build(100);
+  const int64_t before = peak_bytes();
+  build(2000);
+  EXPECT_LT(peak_bytes() - before, 4'000'000);
+}
+
 }  // namespace
 }  // namespace tessera
