@@ -16,17 +16,24 @@ int64_t times(int64_t a, int64_t b) {
 
 /// Bytes per element.
 struct Widths {
-  int64_t weight = 4;  // And its gradient.
-  int64_t state = 0;   // The optimizer's, with float32 copies of 16-bit weights.
+  int64_t weight = 4;    // And its gradient.
+  int64_t gathered = 4;  // The same while it is gathered.
+  int64_t state = 0;     // The optimizer's, with float32 copies of 16-bit weights.
 };
 
+int64_t width_of(const std::string& dtype) {
+  return dtype.ends_with("16") ? 2 : dtype == "fp64" ? 8 : 4;
+}
+
 Widths widths_of(const TrainConfig& config) {
-  const std::string& dtype = config.train.dtype;
-  const int64_t weight = dtype.ends_with("16") ? 2 : dtype == "fp64" ? 8 : 4;
+  const int64_t weight = width_of(config.train.dtype);
+  const std::string& compute = config.parallel.compute_dtype;
   const int64_t exact = std::max<int64_t>(weight, 4);
   const OptimSection& optim = config.optim;
   const int64_t moments = optim.kind == "adamw" ? 2 : optim.momentum > 0 ? 1 : 0;
-  return {.weight = weight, .state = moments * exact + (weight < exact ? exact : 0)};
+  return {.weight = weight,
+          .gathered = compute == "same" ? weight : width_of(compute),
+          .state = moments * exact + (weight < exact ? exact : 0)};
 }
 
 /// Elements per rank, beside its own part of the model.
@@ -47,9 +54,11 @@ Extra gathered(const TrainConfig& config, LlamaConfig shape, int64_t stage) {
   // A pipeline gathers whole stages, and its micro-batches accumulate whole gradients.
   const bool keeps_weights =
       parallel.pp > 1 || parallel.dp_type == "zero1" || parallel.reshard == "never";
-  const bool keeps_gradients = parallel.pp > 1 || config.optim.accumulate > 1;
+  const bool keeps_gradients =
+      parallel.pp > 1 || (config.optim.accumulate > 1 && parallel.reduce != "each");
+  const int64_t kept = parallel.reshard == "smaller" ? stage / parallel.reshard_size : 0;
   // The unit that computes, and the next one.
-  return {.weights = keeps_weights ? stage : std::min(stage, block + unit),
+  return {.weights = keeps_weights ? stage : std::min(stage, block + unit + kept),
           .gradients = keeps_gradients ? stage : unit};
 }
 
@@ -61,7 +70,7 @@ int64_t bytes_per_rank(const TrainConfig& config, const LlamaConfig& shape) {
   const int64_t own = times(stage / dims.dp_shard, 2 * widths.weight + widths.state);
   if (dims.dp_shard == 1) return own;
   const Extra extra = gathered(config, shape, stage);
-  const int64_t units = times(checked_add(extra.weights, extra.gradients, kBytes), widths.weight);
+  const int64_t units = times(checked_add(extra.weights, extra.gradients, kBytes), widths.gathered);
   return checked_add(own, units, kBytes);
 }
 

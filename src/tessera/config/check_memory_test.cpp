@@ -81,7 +81,15 @@ TEST(CheckMemory, ShardsAndTheUnitsThatAreGathered) {
                        "(--dp or --pp)"));
   config.optim.accumulate = 2;  // The slices' gradients are summed before they are reduced.
   expect_needs(config, shards + (kBlock + kVocabulary + kAll) * 4);
+  config.parallel.reduce = "each";
+  expect_needs(config, shards + (kBlock + kVocabulary + kVocabulary) * 4);
   config.optim.accumulate = 1;
+  config.parallel.compute_dtype = "bf16";
+  expect_needs(config, shards + (kBlock + kVocabulary + kVocabulary) * 2);
+  config.parallel.compute_dtype = "same";
+  config.parallel.reshard = "smaller";
+  config.parallel.reshard_size = 8;
+  expect_needs(config, shards + (kBlock + kVocabulary + kAll / 8 + kVocabulary) * 4);
   config.parallel.reshard = "never";
   expect_needs(config, shards + (kAll + kVocabulary) * 4);
   EXPECT_TRUE(contains(refusal(config), "--parallel.reshard all_but_last"));
