@@ -133,6 +133,17 @@ TEST(ConfigLayers, ValuesThatDoNotGoTogether) {
                        "not a multiple"));
 }
 
+TEST(ConfigLayers, RecordingNeedsAPipelineOrShards) {
+  const auto recorded = [](const std::string& type) {
+    return ConfigLayers{.flags = {given("run.record_every", "2"), given("parallel.pp", "1"),
+                                  given("parallel.dp", "2"), given("parallel.dp_type", type)}};
+  };
+  EXPECT_EQ(refusal(recorded("ddp")),
+            "run.record_every=2 needs a pipeline or shards; give --pp or --dp-type fsdp as well, "
+            "or leave it out");
+  EXPECT_EQ(resolve(recorded("fsdp")).run.record_every, 2);
+}
+
 TEST(ConfigLayers, TextsOfACommandLine) {
   EXPECT_EQ(parse_value(config_field("data.paths"), "a,b"),
             ConfigValue(std::vector<std::string>{"a", "b"}));
