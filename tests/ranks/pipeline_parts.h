@@ -29,7 +29,7 @@ struct Part {
         gain(values(3 * stage + 2, {kWidth}, dtype).requires_grad_()) {}
 
   at::Tensor forward(const at::Tensor& x, const WeightGradients* deferred = nullptr) const {
-    return at::tanh(linear(x, weight, bias, deferred)) * gain + x;
+    return at::tanh(linear(x, weight, bias, {.deferred = deferred})) * gain + x;
   }
   Tensors parameters() const { return {weight, bias, gain}; }
 
