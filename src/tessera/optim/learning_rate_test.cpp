@@ -57,7 +57,7 @@ rc::Gen<LearningRate> any_rate() {
                       .peak = *rc::gen::inRange(1, 1000) * 1e-4,
                       .warmup = warmup,
                       .steps = steps};
-    if (rate.kind != kConstant) rate.final = rate.peak * *rc::gen::inRange(0, 11) / 10;
+    if (rate.kind != kConstant) rate.final = rate.peak * (*rc::gen::inRange(0, 11) / 10.0);
     if (rate.kind == kWsd) rate.decay = *rc::gen::inRange<int64_t>(0, steps - warmup + 1);
     return rate;
   });
