@@ -52,11 +52,15 @@ at::Tensor loss_of(const at::Tensor& y, const at::Tensor& /*target*/) {
 
 constexpr int64_t kBytes = kLayers * (kWidth + 1) * kWidth * 8;
 
-// A step of gradient descent on this rank's rows.
+// Some steps of gradient descent on this rank's rows.
 void train(const Parameters& parameters, const std::function<void(const at::Tensor&)>& backward,
            const Span& own) {
-  backward(rows().slice(0, own.begin, own.end));
-  Sgd(parameters, {}).step(0.1);
+  Sgd optimizer(parameters, {});
+  for (int64_t step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    backward(rows().slice(0, own.begin, own.end));
+    optimizer.step(0.1);
+  }
 }
 
 std::map<std::string, at::Tensor> trained_alone() {

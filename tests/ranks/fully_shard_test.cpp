@@ -167,7 +167,8 @@ double error_of(const Parameters& own, const Net& whole) {
     const Span run = parameter.place.part.elements();
     const at::Tensor part =
         expected[parameter.name].detach().reshape(-1).slice(0, run.begin, run.end);
-    error = std::max(error, (parameter.tensor.detach() - part).abs().max().item<double>());
+    error = std::max(
+        error, (parameter.tensor.detach().to(part.device()) - part).abs().max().item<double>());
   }
   return error;
 }

@@ -102,7 +102,8 @@ struct ShardedModule::State {
   std::weak_ptr<torch::nn::Module> module;
   std::vector<std::pair<std::string, at::Tensor>> full = {};  // The module's parameters.
   ShardedUnits units;
-  UnitOrder order = {};
+  UnitOrder forward_order = {};
+  UnitOrder backward_order = {};
   Parameters parameters = {};
   std::vector<size_t> unit_of_flat = {};
   std::vector<size_t> running = {};          // The units that were read last.
@@ -186,7 +187,7 @@ void ShardedModule::State::read_in_forward(const std::vector<size_t>& read) {
   for (const size_t unit : read) units.gather(unit);
   running = read;
   for (const size_t unit : read) {
-    if (const auto next = order.forward(unit, has_backward)) units.prefetch(*next);
+    if (const auto next = forward_order.next(unit, has_backward)) units.prefetch(*next);
   }
 }
 
@@ -199,7 +200,7 @@ void ShardedModule::State::read_in_backward(const std::vector<size_t>& read) {
   for (const size_t unit : read) units.gather_again(unit);
   running = read;
   for (const size_t unit : read) {
-    if (const auto next = order.backward(unit)) units.prefetch(*next);
+    if (const auto next = backward_order.next(unit)) units.prefetch(*next);
   }
 }
 
@@ -233,7 +234,8 @@ void ShardedModule::State::enter_backward() {
 void ShardedModule::State::end_backward() {
   const UnwatchedReads unwatched;
   units.finish(reduces());
-  order.end_step();
+  forward_order.end_step();
+  backward_order.end_step();
   forget_step();
 }
 

@@ -164,6 +164,8 @@ void FlatShard::free_to_smaller() {
 }
 
 void FlatShard::expire() {
+  // Started ahead of time, but nothing has read it; the values are old by now.
+  if (gather_) (void)std::move(*std::exchange(gather_, std::nullopt)).wait();
   is_gathered_ = false;
   kept_.reset();
 }
