@@ -71,8 +71,9 @@ TEST(TrainFlags, WrongWordsAreNamed) {
       "--steps: train.steps is 'many'; it must be a whole number from 1 to 1,000,000,000,000");
   EXPECT_EQ(message_of<ConfigError>([] { config_of({"--lr", "-1e-3"}); }),
             "--lr: optim.lr is '-1e-3'; it must be a number from 0");
-  EXPECT_EQ(message_of<ConfigError>([] { config_of({"--dtype", "fp8"}); }),
-            "--dtype: train.dtype is 'fp8'; choose fp32, bf16, fp16 or fp64; did you mean 'fp32'?");
+  EXPECT_EQ(
+      message_of<ConfigError>([] { config_of({"--dtype", "fp33"}); }),
+      "--dtype: train.dtype is 'fp33'; choose fp32, bf16, fp16 or fp64; did you mean 'fp32'?");
   CLI::App app("", "tessera train");
   TrainFlags flags;
   add_train_flags(app, flags);
