@@ -69,7 +69,8 @@ class Drawing {
     for (auto begin = cells.begin(); begin != cells.end();) {
       const auto end = std::find_if(begin, cells.end(), [&](const auto& c) { return c != *begin; });
       const auto width = static_cast<size_t>(end - begin);
-      text += *begin ? painted(**begin, width) : repeated(nothing, width);
+      const std::optional<UnitAction>& action = *begin;
+      text += action ? painted(*action, width) : repeated(nothing, width);
       begin = end;
     }
     return text + "\n";
