@@ -31,7 +31,7 @@ UnitTimeline unit_timeline(const UnitRecord& record);
 std::string draw_svg(const UnitTimeline& timeline, std::string_view title,
                      std::string_view subtitle);
 
-/// The same in the terminal. An event that is shorter than a character still takes one.
+/// The same in the terminal. An event other than a wait takes at least a character.
 std::string draw_terminal(const UnitTimeline& timeline, const TerminalOptions& options);
 /// Whether the rows fit onto a screen.
 bool fits_terminal(const UnitTimeline& timeline);

@@ -51,12 +51,16 @@ class Drawing {
   }
 
  private:
-  // What lasts at all takes a column, so that no short gather is hidden.
+  // What lasts at all takes a column, so that no short gather is hidden; waits are not exaggerated.
   Cells cells_of(const UnitRow& row) const {
     Cells cells(static_cast<size_t>(std::max<int64_t>(1, time_.column(time_.end))));
     for (const UnitEvent& event : row.events) {
-      const auto first = static_cast<size_t>(std::floor(time_.at(event.time.start)));
-      const auto last = std::max(first + 1, static_cast<size_t>(time_.column(event.time.end)));
+      const bool waits = event.action == UnitAction::kWait;
+      const auto first =
+          static_cast<size_t>(waits ? time_.column(event.time.start)
+                                    : static_cast<int64_t>(std::floor(time_.at(event.time.start))));
+      const auto last =
+          std::max(first + (waits ? 0 : 1), static_cast<size_t>(time_.column(event.time.end)));
       for (size_t c = first; c < std::min(last, cells.size()); ++c) cells[c] = event.action;
     }
     return cells;
@@ -69,7 +73,8 @@ class Drawing {
     for (auto begin = cells.begin(); begin != cells.end();) {
       const auto end = std::find_if(begin, cells.end(), [&](const auto& c) { return c != *begin; });
       const auto width = static_cast<size_t>(end - begin);
-      text += *begin ? painted(**begin, width) : repeated(nothing, width);
+      const std::optional<UnitAction>& action = *begin;
+      text += action ? painted(*action, width) : repeated(nothing, width);
       begin = end;
     }
     return text + "\n";

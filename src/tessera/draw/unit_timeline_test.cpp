@@ -79,6 +79,13 @@ TEST(UnitTerminal, WhatIsShorterThanACharacterIsShown) {
   EXPECT_NE(draw_terminal(unit_timeline(record), {.width = 28}).find("G  \n"), std::string::npos);
 }
 
+TEST(UnitTerminal, ShortWaitsAreNotExaggerated) {
+  UnitRecord record = two_units();
+  record.events.push_back({"b<&", kWait, {0.0505, 0.051}});
+  EXPECT_EQ(draw_terminal(unit_timeline(record), {.width = 28}).substr(0, 28),
+            "compute wwFFFFFFBBBBBBBBwwww");
+}
+
 TEST(UnitTerminal, ColoursReplaceLetters) {
   const std::string text =
       draw_terminal(unit_timeline(two_units()), {.width = 28, .color = ColorMode::kTrueColor});

@@ -165,7 +165,10 @@ void FlatShard::free_to_smaller() {
 
 void FlatShard::expire() {
   // Started ahead of time, but nothing has read it; the values are old by now.
-  if (gather_) (void)std::move(*std::exchange(gather_, std::nullopt)).wait();
+  if (gather_) {
+    (void)std::move(*std::exchange(gather_, std::nullopt)).wait();
+    held_.end();
+  }
   is_gathered_ = false;
   kept_.reset();
 }
