@@ -179,12 +179,6 @@ uint64_t FlatShard::version() const {
   return version;
 }
 
-bool FlatShard::holds_tensors() const {
-  return std::ranges::all_of(members_, [&](const Member& member) {
-    return member.full.storage().is_alias_of(flat_.storage());
-  });
-}
-
 std::vector<at::Tensor> FlatShard::trained() const {
   std::vector<at::Tensor> tensors;
   for (const Member& member : members_) {

@@ -38,7 +38,6 @@ class FlatShard {
   void start_gather();
   /// Waits until the module's tensors have their values.
   void finish_gather();
-  bool is_gathered() const { return is_gathered_; }
   /// Takes their memory back.
   void free();
   /// The same, but the ranks of the smaller group together keep the values for the next gather.
@@ -50,8 +49,6 @@ class FlatShard {
 
   /// The buffer whose storage has the module's tensors.
   const at::Tensor& flat() const { return flat_; }
-  /// Whether the module's tensors still lie in it.
-  bool holds_tensors() const;
   /// The tensors whose gradients are reduced.
   std::vector<at::Tensor> trained() const;
 
