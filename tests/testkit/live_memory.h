@@ -20,6 +20,9 @@ class LiveMemory final : public c10::Allocator {
   }
 
   int64_t bytes() const { return bytes_; }
+  /// The most bytes since reset_peak().
+  int64_t peak() const { return peak_; }
+  void reset_peak() { peak_ = bytes_.load(); }
 
   /// Waits until between `bytes` and `bytes` + `slack` are live; false on timeout. An engine's
   /// thread releases the tensors of an operation shortly after its end.
@@ -34,7 +37,9 @@ class LiveMemory final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t size) override {
     auto* const block = new Block{base_->allocate(size), static_cast<int64_t>(size)};
-    bytes_ += block->size;
+    const int64_t now = bytes_ += block->size;
+    for (int64_t peak = peak_; peak < now && !peak_.compare_exchange_weak(peak, now);) {
+    }
     return {block->memory.get(), block, &LiveMemory::free, c10::Device(c10::kCPU)};
   }
   void copy_data(void* to, const void* from, size_t size) const override {
@@ -56,6 +61,7 @@ class LiveMemory final : public c10::Allocator {
 
   c10::Allocator* base_;
   std::atomic<int64_t> bytes_ = 0;
+  std::atomic<int64_t> peak_ = 0;
 };
 
 }  // namespace tessera::testkit
