@@ -76,7 +76,7 @@ TEST(FsdpMemory, ShardsTwoUnitsAndActivations) {
 TEST(FsdpMemory, IsTheSameAfterEachStep) {
   run_ranks(kRanks, [](World& world) {
     const LiveMemory& memory = LiveMemory::watch();
-    const int64_t steps = std::getenv("TESSERA_SOAK") == nullptr ? 40 : 1000;
+    const int64_t steps = std::getenv("TESSERA_SOAK") == nullptr ? 20 : 1000;
     Engine engine = engine_of(world, {.batch = kRanks});
     AdamW optimizer(engine.parameters());
     int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
