@@ -44,7 +44,6 @@ std::string if_above_one(const ParallelSection& parallel) {
 }
 
 constexpr std::array kNotYet{
-    NotYet{"tp", if_above_one<&ParallelSection::tp>},
     NotYet{"cp", if_above_one<&ParallelSection::cp>},
     NotYet{"ep", if_above_one<&ParallelSection::ep>},
     NotYet{"etp", if_above_one<&ParallelSection::etp>},

@@ -83,6 +83,8 @@ struct ParallelSection {
   int64_t pp = 1;
   int64_t ep = 1;
   int64_t etp = 1;
+  bool sp = true;
+  bool tp_async = false;
   std::string dp_type = "ddp";
   int64_t dp_replicate = 1;
   std::string reshard = "all_but_last";

@@ -6,6 +6,8 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -35,8 +37,31 @@ struct TiedParameter {
   int64_t second = 0;  // The other unit.
 };
 
-/// The mean loss of some rows, a scalar, from the last unit's output.
-using ModelLoss = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
+/// The mean loss of some rows, a scalar, from the last unit's output: a function of output and
+/// target, or of these and the pass.
+class ModelLoss {
+ public:
+  using Function =
+      std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target, const Pass&)>;
+
+  ModelLoss() = default;
+  template <class Loss>
+    requires std::is_invocable_r_v<at::Tensor, Loss, at::Tensor, at::Tensor, Pass>
+  ModelLoss(Loss loss) : function_(std::move(loss)) {}  // NOLINT(google-explicit-constructor)
+  template <class Loss>
+    requires std::is_invocable_r_v<at::Tensor, Loss, at::Tensor, at::Tensor>
+  ModelLoss(Loss loss)  // NOLINT(google-explicit-constructor)
+      : function_([loss = std::move(loss)](const at::Tensor& output, const at::Tensor& target,
+                                           const Pass&) { return loss(output, target); }) {}
+
+  at::Tensor operator()(const at::Tensor& output, const at::Tensor& target,
+                        const Pass& pass = {}) const {
+    return function_(output, target, pass);
+  }
+
+ private:
+  Function function_ = {};
+};
 
 /// A model as an ordered list of units and a loss. Each rank builds the units that it runs.
 ///

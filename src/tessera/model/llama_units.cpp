@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "tessera/base/check.h"
-#include "tessera/layer/linear.h"
-#include "tessera/layer/tokens.h"
 #include "tessera/model/internal/llama_block.h"
 #include "tessera/model/weights.h"
+#include "tessera/parallel/tensor/column_linear.h"
+#include "tessera/parallel/tensor/vocabulary.h"
 #include "tessera/tensor/random.h"
 
 namespace tessera {
@@ -30,33 +30,13 @@ Parameter vocabulary_parameter(const char* name, const at::Tensor& weight) {
   return {name, weight, 0};
 }
 
-/// The rotary angles of the last sequence length, shared by all blocks.
-class Rotary {
- public:
-  explicit Rotary(const LlamaConfig& config) : frequencies_(rotary_frequencies(config)) {}
-
-  // Only recomputed for another length, dtype or device.
-  const RotaryTable& table_for(const at::Tensor& hidden) {
-    const at::Tensor& known = table_.cosines;
-    if (!known.defined() || known.size(0) != hidden.size(1) || known.dtype() != hidden.dtype() ||
-        known.device() != hidden.device()) {
-      table_ = rotary_table(frequencies_, hidden.size(1), hidden.options());
-    }
-    return table_;
-  }
-
- private:
-  std::vector<double> frequencies_;
-  RotaryTable table_ = {};
-};
-
-Unit embedding_unit(const at::Tensor& weight) {
+Unit embedding_unit(const at::Tensor& weight, int64_t vocab_size) {
   return {.name = "model.embed_tokens",
           .parameters = {vocabulary_parameter(kEmbedding, weight)},
           .forward =
-              [weight](const at::Tensor& tokens, const Pass&) {
+              [weight, vocab_size](const at::Tensor& tokens, const Pass& pass) {
                 check_filled(weight);
-                return embed(tokens, weight);
+                return vocabulary_embed(tokens, weight, vocabulary_rows(vocab_size, pass), pass);
               },
           .defers = true};
 }
@@ -71,7 +51,7 @@ Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& op
     TSR_CHECK(hidden.dim() == 3 && hidden.size(2) == size, "hidden states have shape ",
               hidden.sizes(), ", but blocks need [batch, positions, ", size, "]");
     check_filled(block.attention.q.weight);
-    return block(hidden, rotary->table_for(hidden), pass);
+    return block(hidden, *rotary, pass);
   };
   return unit;
 }
@@ -89,7 +69,7 @@ Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at:
   }
   unit.forward = [norm, weight](const at::Tensor& hidden, const Pass& pass) {
     check_filled(weight);
-    return linear(norm(hidden), weight, {}, pass);
+    return column_linear(norm(hidden), {weight}, pass);
   };
   return unit;
 }
@@ -129,7 +109,7 @@ std::vector<Unit> llama_units(const LlamaConfig& config, const LlamaOptions& opt
   for (int64_t i = units.begin; i < units.end; ++i) {
     if (i == 0) {
       embedding = vocabulary(config, options);
-      made.push_back(embedding_unit(embedding));
+      made.push_back(embedding_unit(embedding, config.vocab_size));
     } else if (i + 1 == count) {
       made.push_back(
           head_unit(config, options, config.tie_word_embeddings ? embedding : at::Tensor()));
@@ -145,7 +125,11 @@ Model llama_model(const LlamaConfig& config, const LlamaOptions& options) {
   Model model{
       .num_units = count,
       .build = [config, options](Span units) { return llama_units(config, options, units); },
-      .loss = token_loss,
+      .loss =
+          [size = config.vocab_size](const at::Tensor& logits, const at::Tensor& targets,
+                                     const Pass& pass) {
+            return vocabulary_loss(logits, targets, vocabulary_rows(size, pass), pass);
+          },
       .layers = {1, count - 1}};
   if (config.tie_word_embeddings) model.tied = {{kEmbedding, 0, count - 1}};
   return model;

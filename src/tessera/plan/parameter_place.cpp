@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/base/check.h"
+
 namespace tessera {
 namespace {
 
@@ -21,10 +23,20 @@ bool shards(const Plan& plan) {
   return plan.layout("world").axis("dp_shard").size() > 1;
 }
 
+void check_blocks(int64_t blocks, int64_t tp) {
+  TSR_CHECK(blocks % tp == 0 || tp % blocks == 0, "tp ", tp, " neither divides ", blocks,
+            " heads nor is a multiple of them; choose a divisor of ", blocks);
+}
+
 void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Position tp) {
+  place.tensor_copies = tp.size;
   if (!parameter.tensor_dim || tp.size == 1) return;
-  place.part = place.part.cut(*parameter.tensor_dim, tp.size, tp.index);
-  place.cut_over.emplace_back("tp");
+  const int64_t blocks = parameter.tensor_blocks.value_or(tp.size);
+  check_blocks(blocks, tp.size);
+  const int64_t pieces = std::min(blocks, tp.size);
+  place.tensor_copies = tp.size / pieces;
+  place.part = place.part.cut(*parameter.tensor_dim, pieces, tp.index / place.tensor_copies);
+  if (pieces > 1) place.cut_over.emplace_back("tp");
 }
 
 // Each parameter keeps the elements in this rank's piece of the flat buffer.
@@ -60,7 +72,8 @@ std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
   }
   if (shards(plan)) cut_for_shards(places, position_of(plan, rank, "dp_shard_cp"));
   for (size_t i = 0; i < places.size(); ++i) {
-    places[i].counts = !parameters[i].copy && is_first_copy(plan, rank, places[i].cut_over);
+    places[i].counts = !parameters[i].copy && is_first_copy(plan, rank, places[i].cut_over) &&
+                       tp.index % places[i].tensor_copies == 0;
   }
   return places;
 }

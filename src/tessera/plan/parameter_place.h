@@ -17,6 +17,9 @@ struct ParameterShape {
   std::vector<int64_t> shape = {};
   /// The dimension that tensor parallelism shards; without one, every tp rank holds all of it.
   std::optional<size_t> tensor_dim = std::nullopt;
+  /// The number of blocks along that dimension which stay whole, e.g. heads. If there are fewer
+  /// than tp ranks, several neighbours hold the same block. Unless set, any row may begin a shard.
+  std::optional<int64_t> tensor_blocks = std::nullopt;
   /// Another stage holds it as well and counts it in norms and files.
   bool copy = false;
 };
@@ -25,6 +28,7 @@ struct ParameterShape {
 struct ParameterPlace {
   Part part;
   AxisNames cut_over = {};          // The axes along which ranks hold different parts.
+  int64_t tensor_copies = 1;        // How many neighbours along tp hold this part.
   std::string grad_group = "grad";  // The group over which its gradient is summed.
   /// Exactly one of the ranks of a norm group that hold these elements counts them in norms and
   /// files.

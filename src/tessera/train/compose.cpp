@@ -92,10 +92,15 @@ std::shared_ptr<DataParallel> data_parallel_of(ModelStage& stage, const Model& m
   return shards ? shard(stage, model, plan, options) : replicate(stage, plan, options);
 }
 
-Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel) {
-  const auto forward = [units = stage.units](const Tensors& inputs, const StagePass& pass) {
+using SharedTensorParallel = std::shared_ptr<const TensorParallel>;
+
+Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel,
+                     const SharedTensorParallel& tensor) {
+  const auto forward = [units = stage.units, tensor](const Tensors& inputs, const StagePass& pass) {
     at::Tensor x = inputs.at(0);
-    for (const Unit& unit : units) x = unit.forward(x, {.deferred = pass.deferred});
+    for (const Unit& unit : units) {
+      x = unit.forward(x, {.deferred = pass.deferred, .tensor = tensor.get()});
+    }
     return Tensors{x};
   };
   return {.index = stage.index,
@@ -107,9 +112,9 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
                     .last_backward = [data_parallel] { data_parallel->last_backward(); }}};
 }
 
-PipelineLoss pipeline_loss(const ModelLoss& loss) {
-  return [loss](const Tensors& outputs, const at::Tensor& target) {
-    return loss(outputs.at(0), target);
+PipelineLoss pipeline_loss(const ModelLoss& loss, const SharedTensorParallel& tensor) {
+  return [loss, tensor](const Tensors& outputs, const at::Tensor& target) {
+    return loss(outputs.at(0), target, {.tensor = tensor.get()});
   };
 }
 
@@ -118,8 +123,11 @@ PipelineLoss pipeline_loss(const ModelLoss& loss) {
 Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
   check_batch(plan, options.batch);
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
+  const auto tensor = std::make_shared<const TensorParallel>(
+      TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
+    cut_tensors(stage.units);
     for (Unit& unit : stage.units) unit = recompute(std::move(unit), options.recompute);
     data_parallel.push_back(data_parallel_of(stage, model, plan, options));
   }
@@ -127,13 +135,15 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<Stage> made;
   for (size_t i = 0; i < stages.size(); ++i) {
     data_parallel[i]->start();
-    made.push_back(pipeline_stage(stages[i], data_parallel[i]));
+    made.push_back(pipeline_stage(stages[i], data_parallel[i], tensor));
   }
   TiedParameters tied(model, stages, options.schedule, plan);
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
-                    {.loss = pipeline_loss(model.loss), .device = options.device});
+                    {.loss = pipeline_loss(model.loss, tensor), .device = options.device});
+  const Parameters parameters = trained_parameters(stages);
   return Engine({.plan = plan,
-                 .parameters = trained_parameters(stages),
+                 .parameters = parameters,
+                 .tensor = TensorGradients(parameters, *tensor),
                  .data_parallel = std::move(data_parallel),
                  .tied = std::move(tied),
                  .pipeline = std::move(pipeline),

@@ -40,6 +40,7 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
                                                       .record = units.is_recording(),
                                                       .step = step});
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
+  parts_.tensor.add();
   parts_.tied.add_gradients();
   if (units.is_recording()) end_record(result, step, units);
   return mean_over_all(result.loss);

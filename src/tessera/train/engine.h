@@ -13,6 +13,7 @@
 #include "tessera/mesh/realize.h"
 #include "tessera/parallel/data_parallel.h"
 #include "tessera/parallel/pipeline/pipeline.h"
+#include "tessera/parallel/tensor/tensor_gradients.h"
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
 #include "tessera/train/tied_parameters.h"
@@ -25,7 +26,8 @@ Span rows_of(int64_t batch, const Group& sharers);
 /// The parts of an engine; made by compose().
 struct EngineParts {
   RealizedPlan plan;
-  Parameters parameters;                                     // Updated by this rank's optimizer.
+  Parameters parameters;  // Updated by this rank's optimizer.
+  TensorGradients tensor;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;
   Pipeline pipeline;

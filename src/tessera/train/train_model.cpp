@@ -107,6 +107,8 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
                                     {.batch = config.data.batch,
                                      .schedule = schedule_of(config),
                                      .device = options.device,
+                                     .sequence = config.parallel.sp,
+                                     .tensor_async = config.parallel.tp_async,
                                      .recompute = recompute_of(config.parallel),
                                      .fsdp = fsdp_of(config.parallel)}),
                   .shape = shape,

@@ -3,10 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 
+#include <array>
+
 #include "tessera/base/check.h"
 #include "tessera/layer/attention.h"
-#include "tessera/layer/linear.h"
 #include "tessera/layer/norm.h"
+#include "tessera/parallel/tensor/row_linear.h"
 #include "tessera/tensor/unallocated.h"
 
 namespace tessera::model::detail {
@@ -26,20 +28,29 @@ Projection::Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut
   if (has_bias) bias = make_parameter({outputs}, options);
 }
 
-at::Tensor Projection::operator()(const at::Tensor& x, const Pass& pass) const {
-  return linear(x, weight, bias, pass);
-}
-
 // A layer sharded by its inputs adds its bias once, to the sum.
-void Projection::list(const std::string& name, Parameters& to) const {
+void Projection::list(const std::string& name, Parameters& to, std::optional<int64_t> heads) const {
   const bool by_outputs = cut == CutBy::kOutputs;
   to.push_back({name + ".weight", weight, by_outputs ? 0 : 1});
+  to.back().tensor_blocks = heads;
   if (!bias.defined()) return;
   to.push_back({name + ".bias", bias, by_outputs ? std::optional<size_t>(0) : std::nullopt});
+  if (by_outputs) to.back().tensor_blocks = heads;
+}
+
+const RotaryTable& Rotary::table_for(const at::Tensor& heads) {
+  const at::Tensor& known = table_.cosines;
+  if (!known.defined() || known.size(0) != heads.size(1) || known.dtype() != heads.dtype() ||
+      known.device() != heads.device()) {
+    table_ = rotary_table(frequencies_, heads.size(1), heads.options());
+  }
+  return table_;
 }
 
 Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
     : head_dim(c.head_dim),
+      num_heads(c.num_attention_heads),
+      num_kv_heads(c.num_key_value_heads),
       q(c.hidden_size, c.num_attention_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
         options),
       k(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
@@ -49,21 +60,21 @@ Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
       o(c.num_attention_heads * c.head_dim, c.hidden_size, c.attention_bias, CutBy::kInputs,
         options) {}
 
-at::Tensor Attention::operator()(const at::Tensor& x, const RotaryTable& rotary,
-                                 const Pass& pass) const {
-  const auto heads = [&](const Projection& project) {  // [B, S, H or K, h]
-    return project(x, pass).unflatten(-1, {-1, head_dim});
-  };
+at::Tensor Attention::operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const {
+  std::vector<at::Tensor> heads =
+      column_linear(x, std::array{q.weights(), k.weights(), v.weights()}, pass);
+  for (at::Tensor& part : heads) part = part.unflatten(-1, {-1, head_dim});  // [B, S, H or K, h]
+  const RotaryTable& table = rotary.table_for(heads[0]);
   const at::Tensor mixed =
-      causal_attention(rotate(heads(q), rotary), rotate(heads(k), rotary), heads(v), pass);
-  return o(mixed.flatten(2), pass);
+      causal_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], pass);
+  return row_linear(mixed.flatten(2), o.weights(), pass);
 }
 
 void Attention::list(const std::string& name, Parameters& to) const {
-  q.list(name + ".q_proj", to);
-  k.list(name + ".k_proj", to);
-  v.list(name + ".v_proj", to);
-  o.list(name + ".o_proj", to);
+  q.list(name + ".q_proj", to, num_heads);
+  k.list(name + ".k_proj", to, num_kv_heads);
+  v.list(name + ".v_proj", to, num_kv_heads);
+  o.list(name + ".o_proj", to, num_heads);
 }
 
 SwiGlu::SwiGlu(const LlamaConfig& c, const at::TensorOptions& options)
@@ -72,7 +83,9 @@ SwiGlu::SwiGlu(const LlamaConfig& c, const at::TensorOptions& options)
       down(c.intermediate_size, c.hidden_size, c.mlp_bias, CutBy::kInputs, options) {}
 
 at::Tensor SwiGlu::operator()(const at::Tensor& x, const Pass& pass) const {
-  return down(at::silu(gate(x, pass)) * up(x, pass), pass);
+  const std::vector<at::Tensor> wide =
+      column_linear(x, std::array{gate.weights(), up.weights()}, pass);
+  return row_linear(at::silu(wide[0]) * wide[1], down.weights(), pass);
 }
 
 void SwiGlu::list(const std::string& name, Parameters& to) const {
@@ -94,8 +107,7 @@ Block::Block(const LlamaConfig& config, const at::TensorOptions& options)
       before_attention(config, options),
       before_mlp(config, options) {}
 
-at::Tensor Block::operator()(const at::Tensor& x, const RotaryTable& rotary,
-                             const Pass& pass) const {
+at::Tensor Block::operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const {
   const at::Tensor attended = x + attention(before_attention(x), rotary, pass);
   return attended + mlp(before_mlp(attended), pass);
 }

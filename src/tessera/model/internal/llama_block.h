@@ -3,11 +3,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/format/llama_config.h"
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/unit.h"
+#include "tessera/parallel/tensor/column_linear.h"
 
 /// The layers of a Llama. Shapes in comments: B batch, S positions, D hidden_size, H heads, K
 /// key-value heads, h head_dim, F intermediate_size, V vocab_size.
@@ -27,22 +30,37 @@ struct Projection {
   Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut,
              const at::TensorOptions& options);
 
-  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
-  void list(const std::string& name, Parameters& to) const;
+  /// `heads` stay whole when the layer is cut.
+  void list(const std::string& name, Parameters& to,
+            std::optional<int64_t> heads = std::nullopt) const;
+  LinearWeights weights() const { return {weight, bias}; }
 
   at::Tensor weight;
   at::Tensor bias;  // Undefined if there is none.
   CutBy cut;
 };
 
+/// The rotary angles of the last sequence length, shared by all blocks.
+class Rotary {
+ public:
+  explicit Rotary(const LlamaConfig& config) : frequencies_(rotary_frequencies(config)) {}
+
+  /// For [B, S, H, h]. Only recomputed for another length, dtype or device.
+  const RotaryTable& table_for(const at::Tensor& heads);
+
+ private:
+  std::vector<double> frequencies_;
+  RotaryTable table_ = {};
+};
+
 struct Attention {
   Attention(const LlamaConfig& config, const at::TensorOptions& options);
 
-  // [B, S, D] → [B, S, D]
-  at::Tensor operator()(const at::Tensor& x, const RotaryTable& rotary, const Pass& pass) const;
+  // [B, S, D] → [B, S, D]; with sequence parallelism a rank has some of the positions.
+  at::Tensor operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const;
   void list(const std::string& name, Parameters& to) const;
 
-  int64_t head_dim;
+  int64_t head_dim, num_heads, num_kv_heads;
   Projection q, k, v, o;
 };
 
@@ -69,7 +87,7 @@ struct Block {
   Block(const LlamaConfig& config, const at::TensorOptions& options);
 
   // [B, S, D] → [B, S, D]
-  at::Tensor operator()(const at::Tensor& x, const RotaryTable& rotary, const Pass& pass) const;
+  at::Tensor operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const;
   void list(const std::string& name, Parameters& to) const;
 
   Attention attention;
