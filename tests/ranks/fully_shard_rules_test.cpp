@@ -2,12 +2,14 @@
 // value is that of the plain module in one process.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "tessera/base/error.h"
@@ -134,6 +136,113 @@ TEST(FullyShardRules, TwoForwardPassesThenTwoBackwardPasses) {
       (each->forward().sum() + each->forward().square().sum()).backward();
     }
     check_gradients(sharded, *plain, "a sum of losses");
+  });
+}
+
+/// One way to run a step.
+struct Way {
+  std::string name;
+  std::function<void(Net&)> run;
+};
+
+void other_order(Net& net) {
+  net.first->forward(net.second->forward(net.input()).tanh()).sum().backward();
+}
+
+void evaluate_between(Net& net) {
+  const at::Tensor loss = net.forward().sum();
+  {
+    const at::NoGradGuard no_grad;
+    (void)net.forward();
+    (void)net.second->forward(net.input());
+  }
+  loss.backward();
+}
+
+void forward_alone(Net& net) {
+  (void)net.forward();
+  (void)net.first->forward(net.input());
+}
+
+void recompute_all(Net& net) {
+  recomputed(at::zeros({}, testkit::here(at::kDouble)),
+             [&](const at::Tensor& zero) { return net.forward() + zero; })
+      .sum()
+      .backward();
+}
+
+void detach_a_weight(Net& net) {
+  const at::Tensor x = net.input().matmul(net.first->weight.detach());
+  net.second->forward(net.first->forward(x).relu_()).sum().backward();
+}
+
+void read_in_a_hook(Net& net) {
+  const at::Tensor y = net.first->forward(net.input()).tanh();
+  y.register_hook([&](const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    return gradient * net.first->bias.sum() + net.second->bias.sum();
+  });
+  net.second->forward(y).sum().backward();
+}
+
+void penalize_a_gradient(Net& net) {
+  const at::Tensor x = net.input();
+  const at::Tensor y = net.second->forward(net.first->forward(x).tanh()).square().sum();
+  const at::Tensor slope = torch::autograd::grad({y}, {x}, {}, true, /*create_graph=*/true)[0];
+  (y + slope.square().sum()).backward();
+}
+
+const std::vector<Way> kWays = {{"other order", other_order},
+                                {"evaluation between the passes", evaluate_between},
+                                {"forward alone", forward_alone},
+                                {"recompute", recompute_all},
+                                {"a detached weight", detach_a_weight},
+                                {"a hook that reads", read_in_a_hook},
+                                {"a gradient of a gradient", penalize_a_gradient}};
+
+void check_ways(const World& world, const FsdpOptions& fsdp) {
+  const auto net = make_net();
+  const auto plain = make_net();
+  const auto other = make_net();
+  for (Net* const each : {net.get(), plain.get(), other.get()}) {
+    each->second->bias.requires_grad_(false);
+  }
+  const ShardedModule sharded = shard(*net, world, {.units = kUnits, .fsdp = fsdp});
+  const ShardedModule others = shard(*other, world, {.units = {"*"}, .fsdp = fsdp});
+  Sgd ours(sharded.parameters(), {});
+  Sgd theirs(listed_parameters(plain->named_parameters()), {});
+  for (const Way& way : kWays) {
+    for (int pass = 0; pass < 3; ++pass) {
+      const auto held = pass == 1 ? std::optional(sharded.no_sync()) : std::nullopt;
+      way.run(*net);
+      way.run(*plain);
+      if (pass != 1) check_gradients(sharded, *plain, way.name);
+      other->forward().sum().backward();
+    }
+    ours.step(0.01);
+    theirs.step(0.01);
+    check_output(*net, *plain, way.name);
+    ours.zero_grad();
+    theirs.zero_grad();
+  }
+}
+
+TEST(FullyShardRules, EveryWayToRunAStep) {
+  const auto every_policy = [](World& world) {
+    using enum Reshard;
+    for (const Reshard policy : {kAlways, kAllButLast, kNever, kToSmaller, kKeep}) {
+      check_ways(world, {.reshard = policy});
+    }
+    check_ways(world, {.reduce_each = true});
+    check_ways(world, {.offload = true});
+  };
+  run_ranks(2, every_policy);
+}
+
+TEST(FullyShardRules, EveryWayToRunAStepAlone) {
+  run_ranks(1, [](World& world) {
+    check_ways(world, {});
+    check_ways(world, {.reshard = Reshard::kKeep});
   });
 }
 

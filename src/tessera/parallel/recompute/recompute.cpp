@@ -68,7 +68,8 @@ struct RecomputedUnit : autograd::Function<RecomputedUnit> {
     saved.pop_back();
     kept.results.begin_second_run(std::move(saved));
     const at::Tensor y = run_again(kept, x);
-    autograd::backward({y}, {gradients[0]});
+    // A frozen unit on an input without gradient has none to compute.
+    if (y.requires_grad()) autograd::backward({y}, {gradients[0]});
     return {x.grad(), at::Tensor(), at::Tensor()};
   }
 
