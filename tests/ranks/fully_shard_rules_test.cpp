@@ -266,6 +266,12 @@ TEST(FullyShardRules, ReadsNewValuesAfterAChangeOfTheShards) {
           }
           ours.step(0.1);
           theirs.step(0.1);
+          sharded.unshard();
+          const auto expected = plain->named_parameters();
+          for (const auto& item : net->named_parameters()) {
+            RANK_EXPECT(at::allclose(item.value(), expected[item.key()], 1e-12)) << item.key();
+          }
+          sharded.reshard();
           check_output(*net, *plain, concat("policy ", static_cast<int>(policy)));
           for (const Parameter& parameter : sharded.parameters()) {
             const at::NoGradGuard no_grad;
@@ -339,6 +345,23 @@ TEST(FullyShardRules, ParametersFrozenAfterwardsHaveNoGradients) {
       each->forward().sum().backward();
     }
     check_gradients(sharded, *plain, "frozen");
+    for (Net* const each : {net.get(), plain.get()}) {
+      each->first->weight.requires_grad_(true);
+      each->forward().sum().backward();
+    }
+    check_gradients(sharded, *plain, "trained again");
+  });
+}
+
+TEST(FullyShardRules, WhatWasFrozenCannotBeTrained) {
+  run_ranks(2, [](World& world) {
+    const auto net = make_net();
+    net->first->weight.requires_grad_(false);
+    const ShardedModule sharded = shard(*net, world);
+    net->forward().sum().backward();
+    net->first->weight.requires_grad_(true);
+    const std::string message = message_of<ConfigError>([&] { (void)net->forward(); });
+    RANK_EXPECT(contains(message, "'first.weight' was frozen before and is not now")) << message;
   });
 }
 

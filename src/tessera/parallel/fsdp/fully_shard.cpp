@@ -30,8 +30,15 @@ namespace autograd = torch::autograd;
 
 constexpr int kNoPass = -1;  // The engine's task id outside of a backward pass.
 constexpr const char* kRefused = "fully_shard was refused on another rank";
-constexpr const char* kReplaced =
-    "the module's parameters were replaced after fully_shard(); shard it when it is complete";
+constexpr const char* kChanged =
+    "the module's parameters were changed after fully_shard(); shard it when it is complete";
+
+/// One of the module's parameters, as it was when it was sharded.
+struct FullParameter {
+  std::string name;
+  at::Tensor tensor;
+  bool is_trained = false;
+};
 
 FsdpGroups groups_of(const DeviceMesh& mesh) {
   TSR_CHECK(
@@ -106,7 +113,7 @@ struct ShardedModule::State {
   void check_module() const;
 
   std::weak_ptr<torch::nn::Module> module;
-  std::vector<std::pair<std::string, at::Tensor>> full = {};  // The module's parameters.
+  std::vector<FullParameter> full = {};
   ShardedUnits units;
   UnitOrder forward_order = {};
   UnitOrder backward_order = {};
@@ -145,7 +152,7 @@ void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardO
   });
   check_alike(groups, description, first_sharded(all));
   for (const Parameter& parameter : all) {
-    full.emplace_back(parameter.name, parameter.tensor);
+    full.push_back({parameter.name, parameter.tensor, parameter.tensor.requires_grad()});
     take_values_of_first(parameter.tensor, groups);
   }
   for (const auto& buffer : given.buffers()) take_values_of_first(buffer, groups);
@@ -187,7 +194,6 @@ void ShardedModule::State::on_reads(const std::vector<size_t>& flats) {
 
 void ShardedModule::State::read_in_forward(const std::vector<size_t>& read) {
   if (pass) forget_failed_pass();
-  units.free_old();
   const bool has_backward = at::GradMode::is_enabled();
   if (has_backward && !in_step) begin_step();
   if (is_running(read)) return;
@@ -214,7 +220,7 @@ void ShardedModule::State::read_in_backward(const std::vector<size_t>& read) {
   }
 }
 
-// A unit may have been freed since, when its gradients were complete.
+// A unit may have been freed since, when its gradients were complete, or have new values.
 bool ShardedModule::State::is_running(const std::vector<size_t>& read) const {
   return read == running &&
          std::ranges::all_of(read, [&](size_t unit) { return units.is_gathered(unit); });
@@ -271,9 +277,12 @@ std::string ShardedModule::State::complaint() const {
   if (!alive) return "";
   std::set<const c10::TensorImpl*> now;
   for (const at::Tensor& tensor : alive->parameters()) now.insert(tensor.unsafeGetTensorImpl());
-  for (const auto& [name, tensor] : full) {
+  for (const auto& [name, tensor, is_trained] : full) {
     if (!now.contains(tensor.unsafeGetTensorImpl()) || !FlatShard::has(tensor)) {
       return concat("parameter '", name, "' is another tensor than before");
+    }
+    if (tensor.requires_grad() && !is_trained) {
+      return concat("parameter '", name, "' was frozen before and is not now");
     }
   }
   return "";
@@ -289,8 +298,8 @@ void ShardedModule::State::check_module() const {
   const double wrong = complaint().empty() ? 0 : 1;
   const at::Tensor here = sum(at::scalar_tensor(wrong, at::kDouble), groups.shard);
   if (sum(here, groups.replicate).item<double>() == 0) return;
-  if (here.item<double>() > 0) throw_together(groups.shard, kReplaced, complaint());
-  throw ConfigError(concat(kReplaced, " on a rank of another replica"));
+  if (here.item<double>() > 0) throw_together(groups.shard, kChanged, complaint());
+  throw ConfigError(concat(kChanged, " on a rank of another replica"));
 }
 
 ShardedModule::ShardedModule(std::shared_ptr<State> state) : state_(std::move(state)) {}

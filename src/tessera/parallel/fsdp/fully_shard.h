@@ -93,8 +93,9 @@ class ShardedModule {
 ///
 /// ConfigError, the same on all ranks: modules that differ, a parameter that is sharded already, a
 /// pattern without a module, a mesh that does not have one or two axes or lacks this rank.
-/// A step throws on all ranks alike: ConfigError if parameters were replaced after sharding,
-/// StateError if shards change between a forward pass and its backward pass.
+/// A step throws on all ranks alike: ConfigError if parameters were replaced after sharding, or if
+/// frozen ones are not frozen any more; StateError if shards change between a forward pass and its
+/// backward pass.
 ShardedModule fully_shard(torch::nn::Module& module, const DeviceMesh& mesh,
                           const FullyShardOptions& options = {});
 

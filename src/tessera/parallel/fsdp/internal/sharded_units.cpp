@@ -137,12 +137,13 @@ void ShardedUnits::free_old() {
 }
 
 bool ShardedUnits::is_gathered(size_t index) const {
-  return std::ranges::all_of(units_[index].reads, [&](size_t read) {
-    return std::ranges::all_of(units_[read].shards, &FlatShard::is_gathered);
-  });
+  return used_version_ == version() && std::ranges::all_of(units_[index].reads, [&](size_t read) {
+           return std::ranges::all_of(units_[read].shards, &FlatShard::is_gathered);
+         });
 }
 
 void ShardedUnits::gather(size_t index) {
+  free_old();
   prefetch(index);
   for (const size_t read : units_[index].reads) {
     for (FlatShard& shard : units_[read].shards) shard.finish_gather();

@@ -77,9 +77,7 @@ class ShardedUnits {
 
   /// Starts to gather what the unit reads.
   void prefetch(size_t index);
-  /// Frees what was gathered before the shards have changed.
-  void free_old();
-  /// Whether all that the unit reads is gathered.
+  /// Whether all that the unit reads is gathered, with the values that the shards have now.
   bool is_gathered(size_t index) const;
   /// Waits for it, for the unit's forward pass.
   void gather(size_t index);
@@ -106,6 +104,8 @@ class ShardedUnits {
  private:
   void watch(size_t index);
   void publish();
+  /// Frees what was gathered before the shards changed.
+  void free_old();
   void expire();
   /// Changes with the shards: those of all units, since a rank may hold no element of one.
   uint64_t version() const;
