@@ -311,7 +311,7 @@ TEST(FullyShard, RefusesAlikeOnAllRanks) {
     if (is_odd) net->replace_bias(at::zeros({11}, testkit::here(at::kDouble)));
     const std::string replaced =
         message_of<ConfigError>([&] { loss_of(*net, tokens(0)).backward(); });
-    RANK_EXPECT(contains(replaced, "parameters were replaced after fully_shard()")) << replaced;
+    RANK_EXPECT(contains(replaced, "parameters were changed after fully_shard()")) << replaced;
     RANK_EXPECT(contains(replaced, "'bias' is another tensor")) << replaced;
     if (is_odd) net->replace_bias(kept);
     // Changed between forward and backward.

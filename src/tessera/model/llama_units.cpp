@@ -58,7 +58,8 @@ Unit embedding_unit(const at::Tensor& weight) {
                 check_filled(weight);
                 return embed(tokens, weight);
               },
-          .defers = true};
+          .defers = true,
+          .backward_reads = false};
 }
 
 Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& options,
