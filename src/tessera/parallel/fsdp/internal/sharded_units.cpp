@@ -69,7 +69,7 @@ ShardedUnits::~ShardedUnits() {
   if (std::uncaught_exceptions() == 0) {
     try {
       expire();
-    } catch (const CommError&) {  // NOLINT(bugprone-empty-catch): the group tells its next user.
+    } catch (const CommError&) {  // The group tells its next user.
     }
   }
   for (const ShardedUnit& unit : units_) {
