@@ -40,6 +40,9 @@ at::Tensor FsdpStage::State::forward(size_t index, const Unit& unit, const at::T
 
 void FsdpStage::State::before_backward(size_t index) {
   units.before_backward(index, backward_reads[index]);
+  // Others are freed when their gradients are complete; this one has none.
+  const size_t done = index + 1;
+  if (units.is_per_unit() && done < units.size() && units[done].trained.empty()) units.free(done);
   if (units.is_per_unit() && index > 0 && backward_reads[index - 1]) units.prefetch(index - 1);
 }
 

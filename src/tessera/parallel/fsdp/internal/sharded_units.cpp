@@ -30,6 +30,16 @@ std::vector<std::string> describe(const std::string& unit, const Parameters& par
   return lines;
 }
 
+std::string describe(const FsdpOptions& options) {
+  const auto text = [](const std::optional<at::ScalarType>& dtype) {
+    return dtype ? c10::toString(*dtype) : "that of the parameters";
+  };
+  return concat("resharding policy ", static_cast<int>(options.reshard), " with groups of ",
+                options.smaller, options.reduce_each ? ", reduction of each slice" : "",
+                ", compute dtype ", text(options.compute_dtype), ", reduction dtype ",
+                text(options.reduce_dtype), options.offload ? ", offload" : "");
+}
+
 std::string first_sharded(const Parameters& parameters) {
   std::set<const c10::TensorImpl*> known;
   for (const Parameter& parameter : parameters) {
@@ -62,7 +72,7 @@ void check_alike(const FsdpGroups& groups, const std::vector<std::string>& descr
 }
 
 ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)
-    : groups_(std::move(groups)), options_(options) {}
+    : groups_(std::move(groups)), options_(options), description_{describe(options)} {}
 
 ShardedUnits::~ShardedUnits() {
   // A gather ahead of time that nothing has waited for would make the group unusable.
@@ -226,6 +236,7 @@ void ShardedUnits::drop_gradients() {
 
 void ShardedUnits::begin() {
   expire();
+  used_version_ = version();
   in_flight_.reset();
   begin_backward(false);
 }
@@ -258,7 +269,7 @@ void ShardedUnits::finish(bool reduces) {
   }
   if (reduces) publish();
   for (size_t i = 0; i < units_.size(); ++i) free(i);
-  expire();  // The optimizer changes the shards now.
+  if (reduces) expire();  // The optimizer changes the shards now.
 }
 
 // A parameter without gradient on all ranks stays without, as in one process: an optimizer must not

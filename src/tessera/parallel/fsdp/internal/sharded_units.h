@@ -27,6 +27,9 @@ struct ShardedUnit {
   UnitLog log = {};
 };
 
+/// One line, equal on all ranks.
+std::string describe(const FsdpOptions& options);
+
 /// "parameter 'x' is sharded already" for the first one that is; "" if none is.
 std::string first_sharded(const Parameters& parameters);
 
