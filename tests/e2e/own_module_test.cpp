@@ -102,7 +102,7 @@ TEST(OwnFsdp, LearnsTheSameOnAnyNumberOfRanks) {
     EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
     if (ranks == 1) alone = losses;
     // The last places of float32 sums differ, which 200 steps amplify.
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 2e-3) << ranks;
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 1e-3) << ranks;
     const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
     ASSERT_EQ(accuracy.size(), 2U) << finished.out;
     EXPECT_GT(accuracy[0], 0.95) << finished.out;
