@@ -123,6 +123,7 @@ struct ShardedModule::State {
   /// The backward pass under way, the outermost; the engine drops it at its end, or if it fails.
   std::optional<std::weak_ptr<const void>> pass = std::nullopt;
   bool in_step = false;
+  bool is_unsharded = false;  // From unshard() until reshard() or a backward pass.
   int num_no_sync = 0;
   std::optional<StorageReads> reads = std::nullopt;
 };
@@ -143,13 +144,19 @@ void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardO
   std::vector<ModuleUnit> found;
   Parameters all;
   std::vector<std::string> description;
-  check_together(groups.shard, kRefused, [&] {
+  std::string complaint;
+  try {
     found = units_of(given, options);
-    for (const ModuleUnit& unit : found) {
-      std::ranges::copy(unit.parameters, std::back_inserter(all));
-      std::ranges::copy(describe(unit.name, unit.parameters), std::back_inserter(description));
-    }
+  } catch (const ConfigError& error) {
+    complaint = error.what();
+  }
+  check_both(groups, [&](const Group& group) {
+    throw_together(group, "fully_shard cannot find its units", complaint);
   });
+  for (const ModuleUnit& unit : found) {
+    std::ranges::copy(unit.parameters, std::back_inserter(all));
+    std::ranges::copy(describe(unit.name, unit.parameters), std::back_inserter(description));
+  }
   check_alike(groups, description, first_sharded(all));
   for (const Parameter& parameter : all) {
     full.push_back({parameter.name, parameter.tensor, parameter.tensor.requires_grad()});
@@ -181,6 +188,7 @@ void ShardedModule::State::watch() {
 }
 
 void ShardedModule::State::on_reads(const std::vector<size_t>& flats) {
+  if (is_unsharded) return;
   std::vector<size_t> read;
   for (const size_t flat : flats) read.push_back(unit_of_flat[flat]);
   std::ranges::sort(read);
@@ -245,6 +253,7 @@ void ShardedModule::State::begin_step() {
 void ShardedModule::State::enter_backward() {
   if (pass && pass->expired()) forget_failed_pass();
   if (pass) return;
+  is_unsharded = false;
   const auto begun = std::make_shared<const bool>(true);
   pass = begun;
   running.clear();
@@ -252,8 +261,10 @@ void ShardedModule::State::enter_backward() {
   autograd::Engine::get_default_engine().queue_callback([this, begun] { end_backward(); });
 }
 
+// Checks again: if all parameters were replaced, nothing has read a sharded one until now.
 void ShardedModule::State::end_backward() {
   const UnwatchedReads unwatched;
+  check_module();
   units.finish(reduces());
   forward_order.end_step();
   backward_order.end_step();
@@ -273,12 +284,14 @@ void ShardedModule::State::forget_failed_pass() {
 
 // What is wrong with the module now, "" if nothing is.
 std::string ShardedModule::State::complaint() const {
-  const auto alive = module.lock();
-  if (!alive) return "";
   std::set<const c10::TensorImpl*> now;
-  for (const at::Tensor& tensor : alive->parameters()) now.insert(tensor.unsafeGetTensorImpl());
+  const auto alive = module.lock();  // Null for a module that no shared pointer owns.
+  for (const at::Tensor& tensor : alive ? alive->parameters() : std::vector<at::Tensor>()) {
+    now.insert(tensor.unsafeGetTensorImpl());
+  }
   for (const auto& [name, tensor, is_trained] : full) {
-    if (!now.contains(tensor.unsafeGetTensorImpl()) || !FlatShard::has(tensor)) {
+    const bool is_there = !alive || now.contains(tensor.unsafeGetTensorImpl());
+    if (!is_there || !FlatShard::has(tensor)) {
       return concat("parameter '", name, "' is another tensor than before");
     }
     if (tensor.requires_grad() && !is_trained) {
@@ -344,9 +357,11 @@ void ShardedModule::set_share(double share) const {
 void ShardedModule::unshard() const {
   const UnwatchedReads unwatched;
   for (size_t i = 0; i < state_->units.size(); ++i) state_->units.gather(i);
+  state_->is_unsharded = true;
 }
 
 void ShardedModule::reshard() const {
+  state_->is_unsharded = false;
   state_->units.free_all();
   state_->units.begin();
   state_->forget_step();

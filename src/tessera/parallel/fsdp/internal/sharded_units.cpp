@@ -53,13 +53,7 @@ std::string first_sharded(const Parameters& parameters) {
 }
 
 // An error of some ranks of a shard group becomes that of all of them, then that of all replicas.
-void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
-                 const std::string& sharded_twice) {
-  const auto check = [&](const Group& group) {
-    throw_together(group, "each parameter can be sharded once: in one unit, by one call",
-                   sharded_twice);
-    check_same(group, "the sharded models differ on the ranks", description);
-  };
+void check_both(const FsdpGroups& groups, const std::function<void(const Group&)>& check) {
   std::string complaint;
   try {
     check(groups.shard);
@@ -69,6 +63,15 @@ void check_alike(const FsdpGroups& groups, const std::vector<std::string>& descr
   }
   throw_together(groups.replicate, "a replica cannot be sharded", complaint);
   check(groups.replicate);
+}
+
+void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
+                 const std::string& sharded_twice) {
+  check_both(groups, [&](const Group& group) {
+    throw_together(group, "each parameter can be sharded once: in one unit, by one call",
+                   sharded_twice);
+    check_same(group, "the sharded models differ on the ranks", description);
+  });
 }
 
 ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)

@@ -33,6 +33,10 @@ std::string describe(const FsdpOptions& options);
 /// "parameter 'x' is sharded already" for the first one that is; "" if none is.
 std::string first_sharded(const Parameters& parameters);
 
+/// **Collective.** Runs a check, collective in a group, that throws ConfigError: on both groups, so
+/// that all ranks throw if one does.
+void check_both(const FsdpGroups& groups, const std::function<void(const Group&)>& check);
+
 /// **Collective.** ConfigError, the same on all ranks of both groups, if the parameters' names,
 /// shapes, dtypes or units differ, or if a rank has a complaint about sharding a parameter twice.
 void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
