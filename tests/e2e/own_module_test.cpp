@@ -1,10 +1,13 @@
-// The examples of a reader's own module and own pipeline, as their reader runs them.
+// The examples of a reader's own module, own sharded module and own pipeline, as their reader runs
+// them.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <regex>
 
 #include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -19,15 +22,19 @@ testkit::Finished own_module(const std::string& arguments) {
   return testkit::run(TESSERA_OWN_MODULE " " + arguments);
 }
 
-// What stands behind "loss" in each line.
-std::vector<double> losses_in(const std::string& text) {
-  static const std::regex kLoss(R"(loss ([0-9.]+))");
-  std::vector<double> losses;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), kLoss);
+// The numbers behind this word.
+std::vector<double> numbers_in(const std::string& text, const std::string& word) {
+  const std::regex pattern(word + " ([0-9.e-]+)");
+  std::vector<double> numbers;
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), pattern);
        at != std::sregex_iterator(); ++at) {
-    losses.push_back(std::stod((*at)[1]));
+    numbers.push_back(std::stod((*at)[1]));
   }
-  return losses;
+  return numbers;
+}
+
+std::vector<double> losses_in(const std::string& text) {
+  return numbers_in(text, "loss");
 }
 
 // A text that no change of the documents changes.
@@ -65,6 +72,43 @@ TEST(OwnPipeline, LearnsTheSameOnAnyNumberOfRanks) {
   EXPECT_NEAR(losses[0], alone[0], 1e-6);
   EXPECT_NEAR(losses[1], alone[1], 0.02 * alone[1]);  // 50 steps amplify the last places.
   EXPECT_LT(losses.back(), 0.01 * losses.front());
+}
+
+// On its ranks, in a folder of its own: it writes its weights to the current one.
+testkit::Finished own_fsdp(int ranks) {
+  const testkit::TemporaryFolder folder;
+  const std::string there = "cd " + folder.path() + " && ";
+  if (ranks == 1) return testkit::run(there + TESSERA_OWN_FSDP);
+  return testkit::run(there + TESSERA_PROGRAM " run --nproc " + std::to_string(ranks) +
+                      " -- " TESSERA_OWN_FSDP);
+}
+
+void expect_even_shards(const std::string& out, int ranks) {
+  constexpr double kBytes = 4 * 21'840;  // Of all parameters.
+  const std::vector<double> bytes = numbers_in(out, "keeps");
+  EXPECT_EQ(bytes.size(), static_cast<size_t>(ranks)) << out;
+  EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), 0.0), kBytes) << out;
+  // In each of its four units, a rank may have up to ranks - 1 numbers less than the others.
+  for (const double each : bytes) EXPECT_NEAR(each, kBytes / ranks, 4 * 4 * (ranks - 1)) << out;
+}
+
+TEST(OwnFsdp, LearnsTheSameOnAnyNumberOfRanks) {
+  std::vector<double> alone;
+  for (const int ranks : {1, 2, 3}) {
+    const auto finished = own_fsdp(ranks);
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    const std::vector<double> losses = losses_in(finished.out);
+    ASSERT_EQ(losses.size(), 5U) << finished.out;
+    EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
+    if (ranks == 1) alone = losses;
+    // The last places of float32 sums differ, which 200 steps amplify.
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 1e-3) << ranks;
+    const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
+    ASSERT_EQ(accuracy.size(), 2U) << finished.out;
+    EXPECT_GT(accuracy[0], 0.95) << finished.out;
+    EXPECT_EQ(accuracy[1], accuracy[0]) << "the saved module is the trained one: " << finished.out;
+    expect_even_shards(finished.out, ranks);
+  }
 }
 
 TEST(OwnModule, SaysWhatIsWrong) {

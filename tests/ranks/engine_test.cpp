@@ -108,8 +108,8 @@ Trained train(const Case& c, Engine& engine) {
     trained.norms.push_back(engine.grad_norm());
     clip_grads_(engine.parameters(), trained.norms.back(), 0.5);
     optimizer->step(c.rate);
+    trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();
   }
-  trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();
   return trained;
 }
 
@@ -283,6 +283,7 @@ TEST(Engine, ShardsTrainToTheLastPlaces) {
                   .adamw = true,
                   .shard = 2,
                   .fsdp = fsdp,
+                  .recompute = Recompute::kSelective,
                   .steps = 10,
                   .rate = 1e-3},
                  exact);

@@ -261,6 +261,9 @@ TEST(FullyShard, EvaluatesSavesAndRunsAgain) {
     for (const auto& item : plain.named_parameters()) {
       RANK_EXPECT(net->named_parameters()[item.key()].equal(item.value())) << item.key();
     }
+    if (world.rank() == GlobalRank{0}) {
+      RANK_EXPECT(net->bias.norm().item<double>() >= 0) << "now a read is local";
+    }
     sharded.reshard();
     loss_of(*net, tokens(1)).backward();
     RANK_EXPECT(sharded.parameters().back().tensor.grad().defined());
@@ -290,8 +293,9 @@ TEST(FullyShard, RefusesAlikeOnAllRanks) {
         refused(std::make_shared<Net>(), {.fsdp = {.reshard = Reshard::kToSmaller, .smaller = 3}});
     RANK_EXPECT(contains(smaller, "choose a divisor of 2")) << smaller;
     // A pattern without a module.
-    const std::string pattern = refused(std::make_shared<Net>(), {.units = {"layer.*"}});
-    RANK_EXPECT(contains(pattern, "no module is named 'layer.*'")) << pattern;
+    const std::string pattern =
+        refused(std::make_shared<Net>(), {.units = {is_odd ? "layer.*" : "layers.*"}});
+    RANK_EXPECT(contains(pattern, "rank 1 no module is named 'layer.*'")) << pattern;
     // Another module on one rank.
     const auto other = std::make_shared<Net>();
     if (is_odd) other->register_parameter("extra", at::zeros({3}, testkit::here()));
@@ -311,9 +315,16 @@ TEST(FullyShard, RefusesAlikeOnAllRanks) {
     if (is_odd) net->replace_bias(at::zeros({11}, testkit::here(at::kDouble)));
     const std::string replaced =
         message_of<ConfigError>([&] { loss_of(*net, tokens(0)).backward(); });
-    RANK_EXPECT(contains(replaced, "parameters were replaced after fully_shard()")) << replaced;
+    RANK_EXPECT(contains(replaced, "parameters were changed after fully_shard()")) << replaced;
     RANK_EXPECT(contains(replaced, "'bias' is another tensor")) << replaced;
     if (is_odd) net->replace_bias(kept);
+    // All of them replaced, so that nothing reads a sharded parameter.
+    const auto converted = std::make_shared<Net>();
+    const ShardedModule lost = fully_shard(*converted, mesh, {.units = {"layers.*"}});
+    converted->to(at::kFloat);
+    const std::string all =
+        message_of<ConfigError>([&] { loss_of(*converted, tokens(0)).backward(); });
+    RANK_EXPECT(contains(all, "parameters were changed after fully_shard()")) << all;
     // Changed between forward and backward.
     AdamW optimizer(sharded.parameters());
     loss_of(*net, tokens(0)).backward();

@@ -2,7 +2,7 @@
 
 #include <c10/core/StorageImpl.h>
 
-#include <map>
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -59,11 +59,19 @@ Registry& registry() {
 }  // namespace
 
 void hook::detail::run_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  std::map<const StorageReads::Callback*, std::vector<size_t>> reads;
+  // In the order of the arguments, which is the same on all ranks.
+  std::vector<std::pair<const StorageReads::Callback*, std::vector<size_t>>> reads;
   for (const c10::IValue& input : torch::jit::last(*stack, op.schema().arguments().size())) {
     each_tensor(input, [&](const at::Tensor& tensor) {
       const std::optional<Watched> watched = registry().find(tensor);
-      if (watched) reads[watched->callback].push_back(watched->index);
+      if (!watched) return;
+      const auto same = [&](const auto& known) { return known.first == watched->callback; };
+      const auto known = std::ranges::find_if(reads, same);
+      if (known == reads.end()) {
+        reads.push_back({watched->callback, {watched->index}});
+      } else {
+        known->second.push_back(watched->index);
+      }
     });
   }
   for (const auto& [callback, indices] : reads) (*callback)(indices);

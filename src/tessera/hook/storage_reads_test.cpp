@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "tessera/base/error.h"
 
@@ -37,6 +38,16 @@ TEST(StorageReads, SeesViewsAndLists) {
   const StorageReads reads({flat, other}, [&](const auto& indices) { read = indices; });
   (void)at::cat({other, at::ones({1}), view});
   EXPECT_EQ(read, (std::vector<size_t>{1, 0})) << "one operator reads both";
+}
+
+TEST(StorageReads, CallbacksFollowTheOrderOfTheArguments) {
+  const at::Tensor a = at::ones({2}), b = at::ones({2});
+  std::string order;
+  const StorageReads reads_a({a}, [&](const auto&) { order += "a"; });
+  const StorageReads reads_b({b}, [&](const auto&) { order += "b"; });
+  (void)(a + b);
+  (void)(b + a);
+  EXPECT_EQ(order, "abba");
 }
 
 TEST(StorageReads, TheCallbackIsNotSeen) {

@@ -38,7 +38,8 @@ Unit embedding_unit(const at::Tensor& weight, int64_t vocab_size) {
                 check_filled(weight);
                 return vocabulary_embed(tokens, weight, vocabulary_rows(vocab_size, pass), pass);
               },
-          .defers = true};
+          .defers = true,
+          .backward_reads = false};
 }
 
 Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& options,

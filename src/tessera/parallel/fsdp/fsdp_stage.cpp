@@ -11,6 +11,7 @@ struct FsdpStage::State {
   State(const FsdpGroups& groups, const FsdpOptions& options) : units(groups, options) {}
 
   ShardedUnits units;
+  std::vector<bool> backward_reads = {};  // By unit.
   bool in_step = false;
 
   at::Tensor forward(size_t index, const Unit& unit, const at::Tensor& x, const Pass& pass);
@@ -38,8 +39,11 @@ at::Tensor FsdpStage::State::forward(size_t index, const Unit& unit, const at::T
 }
 
 void FsdpStage::State::before_backward(size_t index) {
-  units.gather_again(index);
-  if (units.is_per_unit() && index > 0) units.prefetch(index - 1);
+  units.before_backward(index, backward_reads[index]);
+  // Others are freed when their gradients are complete; this one has none.
+  const size_t done = index + 1;
+  if (units.is_per_unit() && done < units.size() && units[done].trained.empty()) units.free(done);
+  if (units.is_per_unit() && index > 0 && backward_reads[index - 1]) units.prefetch(index - 1);
 }
 
 FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpOptions& options,
@@ -50,6 +54,7 @@ FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const F
             "leave it out, or use one pipeline stage");
   for (size_t i = 0; i < units.size(); ++i) {
     state_->units.add(units[i].name, units[i].parameters);
+    state_->backward_reads.push_back(units[i].backward_reads);
     units[i].forward = [state = state_, i, inner = units[i]](const at::Tensor& x,
                                                              const Pass& pass) {
       return state->forward(i, inner, x, pass);

@@ -29,8 +29,16 @@ namespace {
 namespace autograd = torch::autograd;
 
 constexpr int kNoPass = -1;  // The engine's task id outside of a backward pass.
-constexpr const char* kReplaced =
-    "the module's parameters were replaced after fully_shard(); shard it when it is complete";
+constexpr const char* kRefused = "fully_shard was refused on another rank";
+constexpr const char* kChanged =
+    "the module's parameters were changed after fully_shard(); shard it when it is complete";
+
+/// One of the module's parameters, as it was when it was sharded.
+struct FullParameter {
+  std::string name;
+  at::Tensor tensor;
+  bool is_trained = false;
+};
 
 FsdpGroups groups_of(const DeviceMesh& mesh) {
   TSR_CHECK(
@@ -69,11 +77,14 @@ void take_values_of_first(const at::Tensor& tensor, const FsdpGroups& groups) {
   }
 }
 
-void check_filled(const Parameters& parameters) {
-  for (const Parameter& parameter : parameters) {
-    TSR_CHECK(!is_unallocated(parameter.tensor), "parameter '", parameter.name,
-              "' was built without memory and has no values; set FullyShardOptions::fill");
-  }
+// A rank may hold no element of a parameter.
+void check_filled(const Parameters& parameters, const Group& shards) {
+  const auto empty = std::ranges::find_if(
+      parameters, [](const Parameter& parameter) { return is_unallocated(parameter.tensor); });
+  throw_together(shards, "set FullyShardOptions::fill: there are parameters without values",
+                 empty == parameters.end()
+                     ? ""
+                     : concat("has parameter '", empty->name, "', which was built without memory"));
 }
 
 }  // namespace
@@ -93,23 +104,26 @@ struct ShardedModule::State {
   void enter_backward();
   void end_backward();
   void forget_step();
+  void forget_failed_pass();
 
+  bool is_running(const std::vector<size_t>& read) const;
   bool is_root(size_t unit) const { return units[unit].name.empty(); }
   bool reduces() const { return num_no_sync == 0; }
   std::string complaint() const;
-  void settle_check();
+  void check_module() const;
 
   std::weak_ptr<torch::nn::Module> module;
-  std::vector<std::pair<std::string, at::Tensor>> full = {};  // The module's parameters.
+  std::vector<FullParameter> full = {};
   ShardedUnits units;
   UnitOrder forward_order = {};
   UnitOrder backward_order = {};
   Parameters parameters = {};
   std::vector<size_t> unit_of_flat = {};
-  std::vector<size_t> running = {};          // The units that were read last.
-  std::optional<int> pass = std::nullopt;    // The backward pass under way, the outermost.
-  std::optional<Work> check = std::nullopt;  // How many ranks have a complaint.
+  std::vector<size_t> running = {};  // The units that were read last.
+  /// The backward pass under way, the outermost; the engine drops it at its end, or if it fails.
+  std::optional<std::weak_ptr<const void>> pass = std::nullopt;
   bool in_step = false;
+  bool is_unsharded = false;  // From unshard() until reshard() or a backward pass.
   int num_no_sync = 0;
   std::optional<StorageReads> reads = std::nullopt;
 };
@@ -129,15 +143,23 @@ void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardO
   const FsdpGroups& groups = units.groups();
   std::vector<ModuleUnit> found;
   Parameters all;
-  check_together(groups.shard, "fully_shard was refused on another rank", [&] {
+  std::vector<std::string> description;
+  std::string complaint;
+  try {
     found = units_of(given, options);
-    for (const ModuleUnit& unit : found) {
-      all.insert(all.end(), unit.parameters.begin(), unit.parameters.end());
-    }
+  } catch (const ConfigError& error) {
+    complaint = error.what();
+  }
+  check_both(groups, [&](const Group& group) {
+    throw_together(group, "fully_shard cannot find its units", complaint);
   });
-  check_alike(groups, describe(all), first_sharded(all));
+  for (const ModuleUnit& unit : found) {
+    std::ranges::copy(unit.parameters, std::back_inserter(all));
+    std::ranges::copy(describe(unit.name, unit.parameters), std::back_inserter(description));
+  }
+  check_alike(groups, description, first_sharded(all));
   for (const Parameter& parameter : all) {
-    full.emplace_back(parameter.name, parameter.tensor);
+    full.push_back({parameter.name, parameter.tensor, parameter.tensor.requires_grad()});
     take_values_of_first(parameter.tensor, groups);
   }
   for (const auto& buffer : given.buffers()) take_values_of_first(buffer, groups);
@@ -146,8 +168,10 @@ void ShardedModule::State::add_units(torch::nn::Module& given, const FullyShardO
     units.add(unit.name, unit.parameters);
     std::ranges::copy(unit.parameters, std::back_inserter(parameters));
   }
-  if (options.fill) options.fill(parameters);
-  check_filled(parameters);
+  check_together(groups.shard, kRefused, [&] {
+    if (options.fill) options.fill(parameters);
+  });
+  check_filled(parameters, groups.shard);
   units.start();
 }
 
@@ -164,6 +188,7 @@ void ShardedModule::State::watch() {
 }
 
 void ShardedModule::State::on_reads(const std::vector<size_t>& flats) {
+  if (is_unsharded) return;
   std::vector<size_t> read;
   for (const size_t flat : flats) read.push_back(unit_of_flat[flat]);
   std::ranges::sort(read);
@@ -176,11 +201,10 @@ void ShardedModule::State::on_reads(const std::vector<size_t>& flats) {
 }
 
 void ShardedModule::State::read_in_forward(const std::vector<size_t>& read) {
-  if (pass) forget_step();  // Its backward pass has failed.
+  if (pass) forget_failed_pass();
   const bool has_backward = at::GradMode::is_enabled();
-  if (read == running && (in_step || !has_backward)) return;
   if (has_backward && !in_step) begin_step();
-  settle_check();
+  if (is_running(read)) return;
   for (const size_t unit : running) {
     if (std::ranges::find(read, unit) == read.end()) leave(unit, /*in_forward=*/true);
   }
@@ -193,15 +217,21 @@ void ShardedModule::State::read_in_forward(const std::vector<size_t>& read) {
 
 void ShardedModule::State::read_in_backward(const std::vector<size_t>& read) {
   enter_backward();
-  if (read == running) return;
+  if (is_running(read)) return;
   for (const size_t unit : running) {
     if (std::ranges::find(read, unit) == read.end()) leave(unit, /*in_forward=*/false);
   }
-  for (const size_t unit : read) units.gather_again(unit);
+  for (const size_t unit : read) units.before_backward(unit);
   running = read;
   for (const size_t unit : read) {
     if (const auto next = backward_order.next(unit)) units.prefetch(*next);
   }
+}
+
+// A unit may have been freed since, when its gradients were complete, or have new values.
+bool ShardedModule::State::is_running(const std::vector<size_t>& read) const {
+  return read == running &&
+         std::ranges::all_of(read, [&](size_t unit) { return units.is_gathered(unit); });
 }
 
 // In a backward pass, units are freed when their gradients are complete; others have none.
@@ -215,24 +245,26 @@ void ShardedModule::State::leave(size_t unit, bool in_forward) {
 }
 
 void ShardedModule::State::begin_step() {
+  check_module();
   in_step = true;
   running.clear();
-  const double wrong = complaint().empty() ? 0 : 1;
-  check.emplace(all_reduce(at::scalar_tensor(wrong, at::kDouble),
-                           on_lane(units.groups().shard, Lane::kReduce)));
 }
 
 void ShardedModule::State::enter_backward() {
+  if (pass && pass->expired()) forget_failed_pass();
   if (pass) return;
-  settle_check();
-  pass = autograd::get_current_graph_task_id();
+  is_unsharded = false;
+  const auto begun = std::make_shared<const bool>(true);
+  pass = begun;
   running.clear();
   units.begin_backward(reduces());
-  autograd::Engine::get_default_engine().queue_callback([this] { end_backward(); });
+  autograd::Engine::get_default_engine().queue_callback([this, begun] { end_backward(); });
 }
 
+// Checks again: if all parameters were replaced, nothing has read a sharded one until now.
 void ShardedModule::State::end_backward() {
   const UnwatchedReads unwatched;
+  check_module();
   units.finish(reduces());
   forward_order.end_step();
   backward_order.end_step();
@@ -245,31 +277,42 @@ void ShardedModule::State::forget_step() {
   in_step = false;
 }
 
+void ShardedModule::State::forget_failed_pass() {
+  units.drop_gradients();
+  forget_step();
+}
+
 // What is wrong with the module now, "" if nothing is.
 std::string ShardedModule::State::complaint() const {
-  const auto alive = module.lock();
-  if (!alive) return "";
   std::set<const c10::TensorImpl*> now;
-  for (const at::Tensor& tensor : alive->parameters()) now.insert(tensor.unsafeGetTensorImpl());
-  for (const auto& [name, tensor] : full) {
-    if (!now.contains(tensor.unsafeGetTensorImpl()) || !FlatShard::has(tensor)) {
+  const auto alive = module.lock();  // Null for a module that no shared pointer owns.
+  for (const at::Tensor& tensor : alive ? alive->parameters() : std::vector<at::Tensor>()) {
+    now.insert(tensor.unsafeGetTensorImpl());
+  }
+  for (const auto& [name, tensor, is_trained] : full) {
+    const bool is_there = !alive || now.contains(tensor.unsafeGetTensorImpl());
+    if (!is_there || !FlatShard::has(tensor)) {
       return concat("parameter '", name, "' is another tensor than before");
+    }
+    if (tensor.requires_grad() && !is_trained) {
+      return concat("parameter '", name, "' was frozen before and is not now");
     }
   }
   return "";
 }
 
-// The ranks compare notes beside the first unit's compute.
-void ShardedModule::State::settle_check() {
-  if (!check) return;
-  Work work = *std::exchange(check, std::nullopt);
+// The ranks compare notes before the first gather: with another parameter, a rank might wait in
+// another one.
+void ShardedModule::State::check_module() const {
   const FsdpGroups& groups = units.groups();
-  const at::Tensor here = std::move(work).wait();
-  const at::Tensor all = all_reduce(here, on_lane(groups.replicate, Lane::kReduce)).wait();
-  if (all.item<double>() == 0) return;
-  forget_step();
-  if (here.item<double>() > 0) throw_together(groups.shard, kReplaced, complaint());
-  throw ConfigError(concat(kReplaced, " on a rank of another replica"));
+  const auto sum = [](const at::Tensor& own, const Group& group) {
+    return all_reduce(own, on_lane(group, Lane::kReduce)).wait();
+  };
+  const double wrong = complaint().empty() ? 0 : 1;
+  const at::Tensor here = sum(at::scalar_tensor(wrong, at::kDouble), groups.shard);
+  if (sum(here, groups.replicate).item<double>() == 0) return;
+  if (here.item<double>() > 0) throw_together(groups.shard, kChanged, complaint());
+  throw ConfigError(concat(kChanged, " on a rank of another replica"));
 }
 
 ShardedModule::ShardedModule(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -314,9 +357,11 @@ void ShardedModule::set_share(double share) const {
 void ShardedModule::unshard() const {
   const UnwatchedReads unwatched;
   for (size_t i = 0; i < state_->units.size(); ++i) state_->units.gather(i);
+  state_->is_unsharded = true;
 }
 
 void ShardedModule::reshard() const {
+  state_->is_unsharded = false;
   state_->units.free_all();
   state_->units.begin();
   state_->forget_step();

@@ -42,7 +42,10 @@ struct FullyShardOptions {
 ///
 /// Forward and backward passes are **collective**: an operator that reads a parameter first gathers
 /// its unit. So is every other read of a parameter, e.g. printing it. All ranks must run the same
-/// operators on parameters, on the thread that called fully_shard().
+/// operators on parameters, on the thread that called fully_shard(). Without this object, the
+/// module has no values.
+///
+/// A backward pass that throws drops the gradients that have accumulated: run the whole step again.
 class ShardedModule {
  public:
   struct State;
@@ -90,8 +93,9 @@ class ShardedModule {
 ///
 /// ConfigError, the same on all ranks: modules that differ, a parameter that is sharded already, a
 /// pattern without a module, a mesh that does not have one or two axes or lacks this rank.
-/// A step throws StateError on all ranks alike if parameters were replaced after sharding, or if
-/// shards change between a forward pass and its backward pass.
+/// A step throws on all ranks alike: ConfigError if parameters were replaced after sharding, or if
+/// frozen ones are not frozen any more; StateError if shards change between a forward pass and its
+/// backward pass.
 ShardedModule fully_shard(torch::nn::Module& module, const DeviceMesh& mesh,
                           const FullyShardOptions& options = {});
 

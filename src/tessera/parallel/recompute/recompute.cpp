@@ -68,7 +68,8 @@ struct RecomputedUnit : autograd::Function<RecomputedUnit> {
     saved.pop_back();
     kept.results.begin_second_run(std::move(saved));
     const at::Tensor y = run_again(kept, x);
-    autograd::backward({y}, {gradients[0]});
+    // A frozen unit on an input without gradient has none to compute.
+    if (y.requires_grad()) autograd::backward({y}, {gradients[0]});
     return {x.grad(), at::Tensor(), at::Tensor()};
   }
 
@@ -89,6 +90,7 @@ struct RecomputedUnit : autograd::Function<RecomputedUnit> {
 
 Unit recompute(Unit unit, Recompute what) {
   if (what == Recompute::kNone) return unit;
+  unit.backward_reads = true;  // It runs the forward pass again.
   unit.forward = [inner = std::move(unit.forward), what](const at::Tensor& x, const Pass& pass) {
     if (!at::GradMode::is_enabled()) return inner(x, pass);
     const Forward run = [inner, what, pass](const at::Tensor& input, KeptResults& results) {

@@ -72,6 +72,15 @@ TEST(Recompute, AnInputWithoutGradientIsFine) {
   EXPECT_TRUE(layer.weight.grad().defined());
 }
 
+TEST(Recompute, AFrozenUnitIsFine) {
+  const Layer layer;
+  layer.weight.requires_grad_(false);
+  const at::Tensor after = at::ones({4}, at::kDouble).requires_grad_();
+  const at::Tensor y = recompute(layer.unit(), kFull).forward(input().detach(), {});
+  (y * after).sum().backward();
+  EXPECT_TRUE(after.grad().defined());
+}
+
 TEST(Recompute, RunsOnceWithoutGradients) {
   const Layer layer;
   const at::NoGradGuard no_grad;

@@ -93,6 +93,7 @@ FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local
     parameter.tensor =
         local_values(full[i], parameter.place.part, device).requires_grad_(full[i].requires_grad());
     members_.push_back({.full = full[i],
+                        .is_trained = full[i].requires_grad(),
                         .begin = begin,
                         .local = parameter.tensor,
                         .local_begin = std::clamp(begin - own_begin, int64_t{0}, piece_)});
@@ -182,7 +183,7 @@ uint64_t FlatShard::version() const {
 std::vector<at::Tensor> FlatShard::trained() const {
   std::vector<at::Tensor> tensors;
   for (const Member& member : members_) {
-    if (member.full.requires_grad()) tensors.push_back(member.full);
+    if (member.is_trained) tensors.push_back(member.full);
   }
   return tensors;
 }
@@ -200,9 +201,9 @@ at::Tensor FlatShard::flat_gradients(double share) {
   int64_t end = 0;
   size_t index = 0;  // In trained().
   for (const Member& member : members_) {
-    if (member.full.requires_grad() && member.full.grad().defined()) seen_[index] = true;
-    index += member.full.requires_grad() ? 1 : 0;
     const at::Tensor gradient = member.full.grad();
+    if (member.is_trained && gradient.defined()) seen_[index] = true;
+    index += member.is_trained ? 1 : 0;
     at::Tensor view = flat.narrow(0, member.begin, member.full.numel()).view(member.full.sizes());
     end = member.begin + member.full.numel();
     if (gradient.defined()) {
@@ -266,7 +267,7 @@ void FlatShard::publish(const std::vector<bool>& seen) {
   size_t index = 0;
   for (const Member& member : members_) {
     const at::Tensor& local = member.local;
-    if (!local.requires_grad() || !seen[index++] || local.numel() == 0) continue;
+    if (!member.is_trained || !seen[index++] || local.numel() == 0) continue;
     const at::Tensor sum =
         sums_.narrow(0, member.local_begin, local.numel()).to(local.device(), local.scalar_type());
     if (local.grad().defined()) {
@@ -277,6 +278,14 @@ void FlatShard::publish(const std::vector<bool>& seen) {
   }
   sums_.reset();
   seen_.assign(seen_.size(), false);
+}
+
+void FlatShard::drop_gradients() {
+  finish_reduce();
+  sums_.reset();
+  collected_.reset();
+  seen_.assign(seen_.size(), false);
+  for (const Member& member : members_) member.full.mutable_grad().reset();
 }
 
 }  // namespace tessera::fsdp::detail

@@ -44,6 +44,8 @@ class FlatShard {
   void free_to_smaller();
   /// The next gather() gathers again, e.g. since the shards have new values; the memory stays.
   void expire();
+  /// Whether the module's tensors have the values of the last gather.
+  bool is_gathered() const { return is_gathered_; }
   /// Changes with every change of the shards.
   uint64_t version() const;
 
@@ -67,10 +69,13 @@ class FlatShard {
   /// Adds the sums to the gradients of the local parameters: those that any rank has `seen`, in the
   /// order of trained().
   void publish(const std::vector<bool>& seen);
+  /// Drops all gradients since the last publish(), and waits for sums in flight.
+  void drop_gradients();
 
  private:
   struct Member {
     at::Tensor full;
+    bool is_trained = false;  // When it was sharded; it may be frozen later.
     int64_t begin = 0;        // In the flat buffer.
     at::Tensor local;         // This rank's run of it, maybe empty,
     int64_t local_begin = 0;  // and where it begins in this rank's piece.

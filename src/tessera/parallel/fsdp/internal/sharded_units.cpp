@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <set>
@@ -13,17 +14,30 @@
 #include "tessera/comm/groups.h"
 #include "tessera/hook/gradient_hook.h"
 #include "tessera/hook/storage_reads.h"
+#include "tessera/tensor/unallocated.h"
 
 namespace tessera::fsdp::detail {
 
-std::vector<std::string> describe(const Parameters& parameters) {
+std::vector<std::string> describe(const std::string& unit, const Parameters& parameters) {
   std::vector<std::string> lines;
   for (const Parameter& parameter : parameters) {
-    lines.push_back(concat("parameter '", parameter.name, "' of shape (",
-                           join(parameter.place.part.shape(), ","), ") and dtype ",
-                           parameter.tensor.scalar_type()));
+    lines.push_back(concat(
+        "parameter '", parameter.name, "' of shape (", join(parameter.place.part.shape(), ","),
+        ") and dtype ", parameter.tensor.scalar_type(),
+        parameter.tensor.requires_grad() ? "" : ", frozen",
+        is_unallocated(parameter.tensor) ? ", without memory" : "", ", in unit '", unit, "'"));
   }
   return lines;
+}
+
+std::string describe(const FsdpOptions& options) {
+  const auto text = [](const std::optional<at::ScalarType>& dtype) {
+    return dtype ? c10::toString(*dtype) : "that of the parameters";
+  };
+  return concat("resharding policy ", static_cast<int>(options.reshard), " with groups of ",
+                options.smaller, options.reduce_each ? ", reduction of each slice" : "",
+                ", compute dtype ", text(options.compute_dtype), ", reduction dtype ",
+                text(options.reduce_dtype), options.offload ? ", offload" : "");
 }
 
 std::string first_sharded(const Parameters& parameters) {
@@ -39,13 +53,7 @@ std::string first_sharded(const Parameters& parameters) {
 }
 
 // An error of some ranks of a shard group becomes that of all of them, then that of all replicas.
-void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
-                 const std::string& sharded_twice) {
-  const auto check = [&](const Group& group) {
-    throw_together(group, "each parameter can be sharded once: in one unit, by one call",
-                   sharded_twice);
-    check_same(group, "the sharded models differ on the ranks", description);
-  };
+void check_both(const FsdpGroups& groups, const std::function<void(const Group&)>& check) {
   std::string complaint;
   try {
     check(groups.shard);
@@ -57,10 +65,26 @@ void check_alike(const FsdpGroups& groups, const std::vector<std::string>& descr
   check(groups.replicate);
 }
 
+void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
+                 const std::string& sharded_twice) {
+  check_both(groups, [&](const Group& group) {
+    throw_together(group, "each parameter can be sharded once: in one unit, by one call",
+                   sharded_twice);
+    check_same(group, "the sharded models differ on the ranks", description);
+  });
+}
+
 ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)
-    : groups_(std::move(groups)), options_(options) {}
+    : groups_(std::move(groups)), options_(options), description_{describe(options)} {}
 
 ShardedUnits::~ShardedUnits() {
+  // A gather ahead of time that nothing has waited for would make the group unusable.
+  if (std::uncaught_exceptions() == 0) {
+    try {
+      expire();
+    } catch (const CommError&) {  // The group tells its next user.
+    }
+  }
   for (const ShardedUnit& unit : units_) {
     for (const at::Tensor& tensor : unit.trained) set_gradient_hook(tensor, {});
   }
@@ -71,7 +95,7 @@ void ShardedUnits::add(const std::string& name, Parameters& parameters) {
   if (!sharded_twice_.empty()) return;  // start() throws.
   const size_t index = units_.size();
   ShardedUnit& unit = units_.emplace_back(ShardedUnit{.name = name, .reads = {index}});
-  std::ranges::copy(describe(parameters), std::back_inserter(description_));
+  std::ranges::copy(describe(name, parameters), std::back_inserter(description_));
   std::map<std::string, std::vector<Parameter*>> by_buffer;
   for (Parameter& parameter : parameters) {
     by_buffer[parameter.place.buffer].push_back(&parameter);
@@ -119,7 +143,20 @@ void ShardedUnits::prefetch(size_t index) {
   }
 }
 
+void ShardedUnits::free_old() {
+  if (used_version_ == version()) return;
+  for (size_t i = 0; i < units_.size(); ++i) free(i);
+  expire();
+}
+
+bool ShardedUnits::is_gathered(size_t index) const {
+  return used_version_ == version() && std::ranges::all_of(units_[index].reads, [&](size_t read) {
+           return std::ranges::all_of(units_[read].shards, &FlatShard::is_gathered);
+         });
+}
+
 void ShardedUnits::gather(size_t index) {
+  free_old();
   prefetch(index);
   for (const size_t read : units_[index].reads) {
     for (FlatShard& shard : units_[read].shards) shard.finish_gather();
@@ -128,14 +165,14 @@ void ShardedUnits::gather(size_t index) {
   used_version_ = version();
 }
 
-void ShardedUnits::gather_again(size_t index) {
+void ShardedUnits::before_backward(size_t index, bool reads) {
   backward_.end();
   if (used_version_ != version()) {
     throw StateError(concat("parameters have changed between a forward pass and the backward pass ",
                             "of '", units_[index].name, "'; update them after the backward pass, ",
                             "and run a forward pass before each"));
   }
-  gather(index);
+  if (reads) gather(index);
   backward_ = units_[index].log.begin(UnitAction::kBackward);
 }
 
@@ -176,10 +213,10 @@ void ShardedUnits::on_gradient(size_t index) {
   if (observer_) observer_();
   ShardedUnit& unit = units_[index];
   if (unit.is_shared || ++unit.num_ready < unit.trained.size()) return;
-  unit.num_ready = 0;
   backward_.end();
   if (is_per_unit()) free(index);
   if (is_per_unit() && (reduces_ || options_.reduce_each)) return start_reduce(index);
+  unit.num_ready = 0;
   for (FlatShard& shard : unit.shards) shard.collect_gradients();
 }
 
@@ -188,12 +225,21 @@ void ShardedUnits::start_reduce(size_t index) {
     for (FlatShard& shard : units_[*in_flight_].shards) shard.advance_reduce();
   }
   units_[index].is_reduced = true;
+  units_[index].num_ready = 0;
   for (FlatShard& shard : units_[index].shards) shard.start_reduce(options_.share);
   in_flight_ = index;
 }
 
+void ShardedUnits::drop_gradients() {
+  for (ShardedUnit& unit : units_) {
+    for (FlatShard& shard : unit.shards) shard.drop_gradients();
+  }
+  in_flight_.reset();
+}
+
 void ShardedUnits::begin() {
   expire();
+  used_version_ = version();
   in_flight_.reset();
   begin_backward(false);
 }
@@ -212,15 +258,21 @@ void ShardedUnits::expire() {
   }
 }
 
-// Shared units, those without trained parameters, and those that the loss did not reach come last.
+// Last come shared units, those that the loss did not reach in whole, and those that have had more
+// gradients after their reduction, from a nested backward pass.
 void ShardedUnits::finish(bool reduces) {
   backward_.end();
-  for (size_t i = 0; i < units_.size() && reduces; ++i) {
-    if (!units_[i].is_reduced && units_[i].is_used) start_reduce(i);
+  for (size_t i = 0; i < units_.size(); ++i) {
+    ShardedUnit& unit = units_[i];
+    if (!reduces) {
+      for (FlatShard& shard : unit.shards) shard.collect_gradients();
+    } else if ((unit.is_used && !unit.is_reduced) || unit.num_ready > 0) {
+      start_reduce(i);
+    }
   }
   if (reduces) publish();
   for (size_t i = 0; i < units_.size(); ++i) free(i);
-  expire();  // The optimizer changes the shards now.
+  if (reduces) expire();  // The optimizer changes the shards now.
 }
 
 // A parameter without gradient on all ranks stays without, as in one process: an optimizer must not

@@ -27,14 +27,22 @@ struct ShardedUnit {
   UnitLog log = {};
 };
 
+/// One line, equal on all ranks.
+std::string describe(const FsdpOptions& options);
+
 /// "parameter 'x' is sharded already" for the first one that is; "" if none is.
 std::string first_sharded(const Parameters& parameters);
 
+/// **Collective.** Runs a check, collective in a group, that throws ConfigError: on both groups, so
+/// that all ranks throw if one does.
+void check_both(const FsdpGroups& groups, const std::function<void(const Group&)>& check);
+
 /// **Collective.** ConfigError, the same on all ranks of both groups, if the parameters' names,
-/// shapes or dtypes differ, or if a rank has a complaint about sharding a parameter twice.
+/// shapes, dtypes or units differ, or if a rank has a complaint about sharding a parameter twice.
 void check_alike(const FsdpGroups& groups, const std::vector<std::string>& description,
                  const std::string& sharded_twice);
-std::vector<std::string> describe(const Parameters& parameters);  // One line each.
+/// One line for each parameter of a unit.
+std::vector<std::string> describe(const std::string& unit, const Parameters& parameters);
 
 /// The end of a unit's forward pass.
 struct ForwardEnd {
@@ -76,10 +84,13 @@ class ShardedUnits {
 
   /// Starts to gather what the unit reads.
   void prefetch(size_t index);
+  /// Whether all that the unit reads is gathered, with the values that the shards have now.
+  bool is_gathered(size_t index) const;
   /// Waits for it, for the unit's forward pass.
   void gather(size_t index);
-  /// The same for its backward pass. StateError if the shards have changed since its forward pass.
-  void gather_again(size_t index);
+  /// Called before its backward pass: gathers again, if that `reads` the parameters. StateError if
+  /// the shards have changed since the forward pass.
+  void before_backward(size_t index, bool reads = true);
   /// Frees what a forward pass has read. If a backward pass follows, the policy decides.
   void after_forward(size_t index, const ForwardEnd& end);
   /// Frees the unit's memory, unless the policy keeps it.
@@ -89,6 +100,9 @@ class ShardedUnits {
 
   /// Starts the reduction; the replicas' part of the one before runs beside it.
   void start_reduce(size_t index);
+  /// Drops the gradients that are not published yet: those of a backward pass that failed, and
+  /// those that were added up before it.
+  void drop_gradients();
   /// Begins a step: the shards may have changed.
   void begin();
   /// Ends a step or backward pass: reduces what is not reduced yet, if that is wanted, and waits
@@ -98,6 +112,8 @@ class ShardedUnits {
  private:
   void watch(size_t index);
   void publish();
+  /// Frees what was gathered before the shards changed.
+  void free_old();
   void expire();
   /// Changes with the shards: those of all units, since a rank may hold no element of one.
   uint64_t version() const;
