@@ -375,6 +375,9 @@ void check_refusals(const World& world) {
                 contains(message, concat(world.size(), " ranks")))
         << message;
   }
+  const std::string message =
+      message_of<ConfigError>([&] { column_linear(x[0], weight, {}, pass); });
+  RANK_EXPECT(contains(message, "[batch, positions, width]")) << message;
   const WeightGradients later;
   const Pass deferred{.deferred = &later, .tensor = &tensor};
   const at::Tensor even = numbers.tensor({1, world.size(), 4});

@@ -8,8 +8,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-#include <array>
+#include <optional>
 #include <utility>
 
 #include "tessera/layer/linear.h"
@@ -18,7 +17,7 @@
 
 namespace tessera {
 
-using namespace tensor_parallel::detail;
+using namespace tensor::detail;
 
 namespace {
 
@@ -158,6 +157,7 @@ std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const Linea
     }
     return results;
   }
+  check_input(x);
   if (!at::GradMode::is_enabled()) {
     return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor); });
   }
