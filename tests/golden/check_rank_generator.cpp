@@ -30,11 +30,6 @@ Json expected_of(const Json& test_case, const std::vector<std::string>& fields) 
   return expected;
 }
 
-Outcome judge(Json expected, const std::function<Json()>& answer, const Rule* rule) {
-  if (rule != nullptr && expected != refusal()) return {refusal(), result_or_refusal(answer), rule};
-  return {std::move(expected), result_or_refusal(answer)};
-}
-
 const Rule* masked_rule(const Json& test_case) {
   const Json& sizes = test_case.at("parallel_size");
   if (sizes.size() != test_case.at("mask").size()) return &rules::kMaskDoesNotFit;

@@ -84,6 +84,7 @@ Table olmo_utils_table();
 Table olmo_utils_collectives_table();
 Table olmo_flat_collectives_table();
 Table dtensor_table();
+Table tensor_parallel_table();
 
 /// Every table that this build has code for; those that need LibTorch are in builds with it.
 std::vector<Table> torch_tables();
@@ -95,6 +96,12 @@ Check olmo_world_mesh_check();
 Check olmo_expert_mesh_check();
 /// The part of olmo_tensors that needs LibTorch; null in builds without.
 Check olmo_sharded_flat_check();
+/// The parts of tensor_parallel that split tensors and that run layers; null in builds without
+/// LibTorch.
+Check tensor_splits_check();
+Check tensor_collectives_check();
+/// The cases of the second, each with the answers of real ranks; as they are in builds without.
+std::vector<Json> with_collectives(std::vector<Json> cases);
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
 
@@ -102,6 +109,9 @@ int run_as_rank(const std::string& job);
 /// ConfigError. Other exceptions pass: they are failures.
 Json refusal();
 Json result_or_refusal(const std::function<Json()>& body);
+/// Compares the answer with the expected one. If ours refuses this kind of input, which `rule`
+/// says, a refusal is expected instead of the peer's answer.
+Outcome judge(Json expected, const std::function<Json()>& answer, const Rule* rule);
 /// A peer's answer in which every {"error": …} stands as the refusal.
 Json errors_as_refusals(Json answer);
 

@@ -29,6 +29,7 @@ std::vector<Table> tables() {
   all.push_back(olmo_tensors_table());
   all.push_back(olmo_schedule_table());
   all.push_back(pipeline_table());
+  all.push_back(tensor_parallel_table());
   return all;
 }
 
@@ -153,6 +154,11 @@ Json result_or_refusal(const std::function<Json()>& body) {
   } catch (const ConfigError&) {
     return refusal();
   }
+}
+
+Outcome judge(Json expected, const std::function<Json()>& answer, const Rule* rule) {
+  if (rule != nullptr && expected != refusal()) return {refusal(), result_or_refusal(answer), rule};
+  return {std::move(expected), result_or_refusal(answer)};
 }
 
 Json errors_as_refusals(Json answer) {

@@ -118,6 +118,22 @@ inline const Rule kUnevenMicrobatches{
 inline const Rule kGradientsScaledTwice{
     "gradients of several steps", "the peer scales those of earlier steps again; ours are the sum"};
 
+inline const Rule kTensorRankOutOfRange{
+    "rank outside the tensor-parallel group",
+    "the peer answers with a part of the vocabulary that does not exist"};
+inline const Rule kEmptyLastDimension{"empty last dimension",
+                                      "the peer gives one part, whatever number is asked for"};
+inline const Rule kFlatRemainder{"flat chunks with a remainder",
+                                 "the peer gives the last elements to no rank"};
+inline const Rule kUnequalHeadGroups{
+    "query heads that are no multiple of the key-value heads",
+    "the peer's config accepts them; no query head would know its key-value head"};
+inline const Rule kSequenceParallelOnOneRank{
+    "sequence parallel on one rank", "the peer refuses; for ours there is nothing to shard"};
+inline const Rule kMeanLoss{"vocabulary-parallel cross-entropy",
+                            "ours is the mean over positions; both sums share one all-reduce, and "
+                            "one rank sends nothing"};
+
 // Each gives the rule by which ours refuses an input that the peer takes; null where none does.
 
 /// Sizes, degrees and the like, one or a list; null is a default.
