@@ -183,7 +183,7 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
 }
 
 TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
-  for (const char* const name : {"tp", "cp", "ep", "etp"}) {
+  for (const char* const name : {"cp", "ep", "etp"}) {
     const TrainConfig config = resolve(
         {.flags = {given("parallel.dp", "2"), given(std::string("parallel.") + name, "2")}});
     EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
@@ -222,9 +222,25 @@ TEST(TrainConfig, SettingsOfShardsNeedShards) {
                        "reduces gradients once per step"));
 }
 
+TEST(TrainConfig, TensorDegreesThatDoNotFitAreRefused) {
+  const auto with = [](std::vector<ConfigAssignment> more) {
+    std::vector<ConfigAssignment> all{given("parallel.tp", "2"), given("data.seq", "64")};
+    all.insert(all.end(), more.begin(), more.end());
+    return ConfigLayers{.flags = all};
+  };
+  EXPECT_EQ(resolve(with({})).parallel.nproc, 2);
+  EXPECT_TRUE(contains(refusal(with({given("data.seq", "63")})),
+                       "data.seq=63 is not a multiple of --tp 2"));
+  EXPECT_NO_THROW(resolve(with({given("data.seq", "63"), given("parallel.sp", "false")})));
+  EXPECT_TRUE(contains(refusal(with({given("model.num_attention_heads", "3"),
+                                     given("model.num_key_value_heads", "3")})),
+                       "tp"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.tp_async", "true")}}),
+                       "--tp-async needs --tp above 1"));
+}
+
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name :
-       {"parallel.tp", "parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {
+  for (const char* const name : {"parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {
     EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
         << name;
   }

@@ -4,6 +4,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/config/fields.h"
+#include "tessera/plan/head_split.h"
 
 namespace tessera {
 namespace {
@@ -68,6 +69,18 @@ void check_sharding(const ParallelSection& parallel) {
             " with a pipeline, which reduces gradients once per step; leave it out");
 }
 
+void check_tensor(const TrainConfig& config) {
+  const int64_t seq = config.data.seq;
+  const int64_t tp = config.parallel.tp;
+  TSR_CHECK(!config.parallel.sp || seq % tp == 0, "data.seq=", seq, " is not a multiple of --tp ",
+            tp, ", whose ranks share the positions; choose another length, or give --no-sp");
+  TSR_CHECK(!config.parallel.tp_async || (tp > 1 && config.parallel.sp),
+            "--tp-async needs --tp above 1 and sequence parallelism; leave it out");
+  if (!config.model.path.empty()) return;  // Checked when its shape is known.
+  const LlamaConfig& shape = config.model.shape;
+  split_heads(shape.num_attention_heads, shape.num_key_value_heads, tp, /*rank=*/0);
+}
+
 void check_pipeline(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.pp > 1) {
@@ -115,6 +128,7 @@ void check(const TrainConfig& config) {
             " needs data.validation_share above 0; set one of them");
   check_ranks(config.parallel);
   check_sharding(config.parallel);
+  check_tensor(config);
   check_pipeline(config);
   TSR_CHECK(config.data.batch >= config.parallel.dp * config.parallel.microbatches,
             "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",

@@ -25,7 +25,7 @@ bool shards(const Plan& plan) {
 
 void check_blocks(int64_t blocks, int64_t tp) {
   TSR_CHECK(blocks % tp == 0 || tp % blocks == 0, "tp ", tp, " neither divides ", blocks,
-            " heads nor is a multiple of them; choose a divisor of ", blocks);
+            " heads nor is a multiple of them; choose a divisor or a multiple of ", blocks);
 }
 
 void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Position tp) {

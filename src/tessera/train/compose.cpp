@@ -9,6 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
 #include "tessera/parallel/fsdp/fsdp_stage.h"
+#include "tessera/parallel/tensor/tensor_units.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/model_stage.h"
 

@@ -20,8 +20,8 @@ LlamaConfig any_llama() {
           .hidden_size = 6,
           .intermediate_size = 7,
           .num_hidden_layers = *rc::gen::inRange<int64_t>(8, 10),
-          .num_attention_heads = 3,
-          .num_key_value_heads = 1,
+          .num_attention_heads = 12,  // Each degree divides them.
+          .num_key_value_heads = *rc::gen::element(1, 12),
           .head_dim = 2,
           .tie_word_embeddings = *rc::gen::arbitrary<bool>(),
           .attention_bias = *rc::gen::arbitrary<bool>()};
@@ -52,13 +52,13 @@ struct Count {
 /// The elements of a parameter, by their index in the full parameter.
 struct Counts {
   std::vector<Count> elements = {};
-  bool tensor_cut = false;
+  int64_t tensor_copies = 1;
 };
 
 void add(const Parameter& parameter, const Plan& plan, GlobalRank rank, Counts& counts) {
   const Part& part = parameter.place.part;
   counts.elements.resize(static_cast<size_t>(Part(part.shape()).numel()));
-  counts.tensor_cut = parameter.tensor_dim.has_value();
+  counts.tensor_copies = parameter.place.tensor_copies;
   const RankGroup norm = *plan.group_of(rank, "norm");
   for (const Span& span : part.spans()) {
     for (int64_t i = span.begin; i < span.end; ++i) {
@@ -101,9 +101,9 @@ void check_sum(const Plan& plan, const ParallelDims& dims, GlobalRank rank, cons
   RC_ASSERT(shares.size() == ranks.size());
 }
 
-int64_t expected_holders(const ParallelDims& dims, bool tensor_cut) {
+int64_t expected_holders(const ParallelDims& dims, int64_t tensor_copies) {
   const int64_t unsharded = dims.dp_shard > 1 ? 1 : dims.cp;
-  return dims.dp_replicate * unsharded * (tensor_cut ? 1 : dims.tp);
+  return dims.dp_replicate * unsharded * tensor_copies;
 }
 
 RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAsItShould, ()) {
@@ -139,7 +139,7 @@ RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAs
     const int64_t copies = copied && name == model.tied[0].name ? 2 : 1;
     for (const Count& count : counts.elements) {
       RC_ASSERT(static_cast<int64_t>(count.holders.size()) ==
-                copies * expected_holders(dims, counts.tensor_cut));
+                copies * expected_holders(dims, counts.tensor_copies));
       // Once per norm group, so once in norms, and in files, which the first group writes.
       RC_ASSERT(!count.counted.empty());
       for (const auto& [group, times] : count.counted) RC_ASSERT(times == 1);

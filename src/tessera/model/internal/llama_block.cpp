@@ -67,7 +67,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, Rotary& rotary, const Pass
   const RotaryTable& table = rotary.table_for(heads[0]);
   const at::Tensor mixed =
       causal_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], pass);
-  return row_linear(mixed.flatten(2), o.weights(), pass);
+  return row_linear(mixed.flatten(2), o.weight, o.bias, pass);
 }
 
 void Attention::list(const std::string& name, Parameters& to) const {
@@ -85,7 +85,7 @@ SwiGlu::SwiGlu(const LlamaConfig& c, const at::TensorOptions& options)
 at::Tensor SwiGlu::operator()(const at::Tensor& x, const Pass& pass) const {
   const std::vector<at::Tensor> wide =
       column_linear(x, std::array{gate.weights(), up.weights()}, pass);
-  return row_linear(at::silu(wide[0]) * wide[1], down.weights(), pass);
+  return row_linear(at::silu(wide[0]) * wide[1], down.weight, down.bias, pass);
 }
 
 void SwiGlu::list(const std::string& name, Parameters& to) const {

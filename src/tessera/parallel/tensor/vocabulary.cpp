@@ -170,6 +170,12 @@ void check_targets(const at::Tensor& logits, const at::Tensor& targets,
 
 }  // namespace
 
+VocabularyRows vocabulary_rows(int64_t vocab_size, const Pass& pass) {
+  if (pass.tensor == nullptr) return {.rows = {0, vocab_size}, .vocab_size = vocab_size};
+  const Group& group = pass.tensor->group;
+  return {.rows = chunk(vocab_size, group.size(), group.rank().value), .vocab_size = vocab_size};
+}
+
 at::Tensor vocabulary_embed(const at::Tensor& tokens, const at::Tensor& weight,
                             const VocabularyRows& vocabulary, const Pass& pass) {
   if (active(pass) == nullptr) return embed(tokens, weight);

@@ -18,6 +18,9 @@ struct VocabularyRows {
   int64_t vocab_size = 0;  // Of all ranks.
 };
 
+/// The rows of this rank by the rule of chunk(); all of them without tensor parallelism.
+VocabularyRows vocabulary_rows(int64_t vocab_size, const Pass& pass);
+
 /// **Collective.** The embeddings of `tokens` [batch, positions], which are the same on all ranks;
 /// `weight` holds this rank's rows. With TensorParallel::sequence the result holds this rank's
 /// positions (reduce-scatter), otherwise all (all-reduce). ConfigError on all ranks for a token

@@ -1,0 +1,68 @@
+// Tensor parallelism of a Llama, alone and with all other strategies, compared with one process.
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+#include "tests/ranks/engine_case.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::run_ranks;
+
+// One key-value head per two query heads, so that 4 ranks share key-value heads; 17 tokens of
+// vocabulary, which divide by nothing.
+TEST(TensorParallel, TwoRanksTrainAsOneProcess) {
+  run_ranks(2, [](World& world) {
+    for (const bool sequence : {true, false}) {
+      for (const bool tied : {false, true}) {
+        check_case(world, {.microbatches = 1, .tied = tied, .tp = 2, .sequence = sequence});
+      }
+      check_case(world,
+                 {.microbatches = 3, .batch = 7, .adamw = true, .tp = 2, .sequence = sequence});
+      for (const Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
+        check_case(world, {.microbatches = 2,
+                           .tied = true,
+                           .recompute = recompute,
+                           .tp = 2,
+                           .sequence = sequence});
+      }
+    }
+  });
+}
+
+TEST(TensorParallel, FourRanksTrainAsOneProcess) {
+  run_ranks(4, [](World& world) {
+    check_case(world, {.microbatches = 1, .tied = true, .tp = 4, .sequence = false});
+    for (const bool sequence : {true, false}) {
+      for (const bool tied : {false, true}) {
+        check_case(world, {.dp = 2,
+                           .microbatches = 1,
+                           .tied = tied,
+                           .adamw = true,
+                           .tp = 2,
+                           .sequence = sequence});
+        check_case(world, {.microbatches = 2,
+                           .tied = tied,
+                           .adamw = true,
+                           .shard = 2,
+                           .tp = 2,
+                           .sequence = sequence});
+        for (const ScheduleKind kind : {ScheduleKind::k1F1B, ScheduleKind::kZBVZeroBubble}) {
+          check_case(world, {.pp = 2, .kind = kind, .tied = tied, .tp = 2, .sequence = sequence});
+        }
+      }
+    }
+  });
+}
+
+TEST(TensorParallel, DegreesThatDoNotFitAreRefused) {
+  run_ranks(3, [](World& world) {
+    const std::string said =
+        testkit::message_of<ConfigError>([&] { check_case(world, {.microbatches = 1, .tp = 3}); });
+    RANK_EXPECT(said.find("tp 3 neither divides 2 heads") != std::string::npos) << said;
+  });
+}
+
+}  // namespace
+}  // namespace tessera
