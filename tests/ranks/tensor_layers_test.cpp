@@ -152,7 +152,11 @@ struct Trial {
                     }};
     const Pass pass{.deferred = mode.deferred ? &later : nullptr, .tensor = &tensor};
     recompute(unit, mode.recompute).forward(own_x, pass).backward();
+    RANK_EXPECT(later.size() == (mode.deferred ? 4U : 0U));
+    RANK_EXPECT(net.gate.weight.grad().defined() != mode.deferred);
+    const Traffic traffic(group);
     later.run();
+    RANK_EXPECT(traffic.operations().empty()) << "deferred products send " << traffic.operations();
     return seen;
   }
 
