@@ -12,7 +12,7 @@ int64_t size_of(const Layout& layout, const std::string& axis) {
 }
 
 TrainingSetup setup_of(ParallelDims dims, const DataParallelOptions& data) {
-  const std::array unsupported{std::pair{"tensor", dims.tp}, std::pair{"context", dims.cp},
+  const std::array unsupported{std::pair{"context", dims.cp},
                                std::pair{"expert", dims.ep * dims.etp}};
   for (const auto& [kind, degree] : unsupported) {
     TSR_CHECK(degree == 1, kind, " parallelism of degree ", degree,

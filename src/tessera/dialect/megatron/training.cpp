@@ -25,11 +25,14 @@ TrainingSetup training_setup(int64_t world, const MegatronConfig& config) {
                           .cp = config.context_parallel_size,
                           .tp = tp,
                           .ep = config.expert_model_parallel_size,
-                          .etp = config.expert_tensor_parallel_size.value_or(tp)};
+                          .etp = config.expert_model_parallel_size > 1
+                                     ? config.expert_tensor_parallel_size.value_or(tp)
+                                     : 1};
   TrainingSetup setup =
       setup_of(dims, {.dp = size_of(decoder, "dp"),
                       .type = "zero1",
                       .dp_replicate = config.num_distributed_optimizer_instances});
+  setup.options.sequence = false;
   check_order(decoder, config, setup.dims);
   return setup;
 }

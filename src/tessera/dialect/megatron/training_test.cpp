@@ -39,8 +39,9 @@ TEST(MegatronTraining, AnOptimizerInstanceIsAReplicaOfTheShards) {
 }
 
 TEST(MegatronTraining, RefusesWhatItCannotDo) {
-  EXPECT_EQ(refusal(4, {.tensor_model_parallel_size = 2}),
-            "tensor parallelism of degree 2 is not available in training yet; set it to 1");
+  const TrainingSetup tensor = training_setup(4, {.tensor_model_parallel_size = 2});
+  EXPECT_EQ(tensor.dims, (ParallelDims{.dp_shard = 2, .tp = 2}));
+  EXPECT_FALSE(tensor.options.sequence);
   EXPECT_EQ(refusal(4, {.expert_model_parallel_size = 2}),
             "expert parallelism of degree 2 is not available in training yet; set it to 1");
   EXPECT_EQ(refusal(4, {.pipeline_model_parallel_size = 2, .order = "tp-cp-ep-pp-dp"}),

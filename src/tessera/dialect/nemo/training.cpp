@@ -81,6 +81,7 @@ void check_supported(const FSDP2Config& config) {
 void apply(const FSDP2Config& config, TrainingSetup& setup) {
   check_supported(config);
   setup.options.fsdp = options_of(config);
+  setup.options.sequence = config.sequence_parallel;
   setup.options.recompute =
       recompute_of(config.activation_checkpointing, config.activation_checkpointing_scope);
 }

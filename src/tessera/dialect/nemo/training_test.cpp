@@ -78,6 +78,15 @@ TEST(NemoTraining, ActivationCheckpointingIsRecompute) {
             "leave it at all");
 }
 
+TEST(NemoTraining, FSDP2HasTensorAndSequenceParallelism) {
+  for (const bool sequence : {false, true}) {
+    const TrainingSetup setup =
+        training_setup(4, FSDP2Config{.sequence_parallel = sequence}, {.tp_size = 2});
+    EXPECT_EQ(setup.dims, (ParallelDims{.dp_shard = 2, .tp = 2}));
+    EXPECT_EQ(setup.options.sequence, sequence);
+  }
+}
+
 TEST(NemoTraining, FSDP2RefusesWhatItCannotDo) {
   EXPECT_TRUE(contains(refusal(FSDP2Config{.mp_policy = {.output_dtype = Dtype::kFloat32}}),
                        "mp_policy.output_dtype is not supported: "));
@@ -92,8 +101,6 @@ TEST(NemoTraining, FSDP2RefusesWhatItCannotDo) {
   FSDP2Config vision;
   vision.multimodal.vision.frame_sharding.enabled = true;
   EXPECT_TRUE(contains(refusal(vision), "frame_sharding is not supported: "));
-  EXPECT_EQ(refusal(FSDP2Config{}, {.tp_size = 2}),
-            "tensor parallelism of degree 2 is not available in training yet; set it to 1");
   EXPECT_EQ(refusal(FSDP2Config{}, {.ep_size = 2}),
             "expert parallelism of degree 2 is not available in training yet; set it to 1");
 }

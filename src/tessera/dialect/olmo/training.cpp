@@ -45,6 +45,7 @@ TrainingSetup training_setup(int64_t world, const WorldMeshConfig& config, int64
   TrainingSetup setup = setup_of(dims, {.dp = world / dims.pp / dims.cp / dims.tp,
                                         .type = to_string(dp.name),
                                         .dp_replicate = size_of(layout, "dp_replicate")});
+  setup.options.tensor_async = config.tp && config.tp->enable_async;
   const at::ScalarType reduce_dtype = dtype_of("reduce_dtype", dp.reduce_dtype);
   if (dp.name == DataParallelType::ddp) {
     check_unset(dp.param_dtype.has_value(), "DataParallelConfig.param_dtype with ddp",

@@ -74,8 +74,10 @@ TEST(OlmoTraining, RefusesWhatItCannotDo) {
       refusal(2, {.dp = {{.name = DataParallelType::ddp, .param_dtype = DType::bfloat16}}}),
       "DataParallelConfig.param_dtype with ddp is not supported: replicas compute in the dtype of "
       "their parameters; build the model in that dtype, or choose fsdp");
-  EXPECT_EQ(refusal(4, {.dp = DataParallelConfig{}, .tp = {{.degree = 2}}}),
-            "tensor parallelism of degree 2 is not available in training yet; set it to 1");
+  const TrainingSetup tensor =
+      training_setup(4, {.dp = DataParallelConfig{}, .tp = {{.degree = 2, .enable_async = true}}});
+  EXPECT_EQ(tensor.dims.tp, 2);
+  EXPECT_TRUE(tensor.options.sequence && tensor.options.tensor_async);
   EXPECT_EQ(refusal(4, {.dp = DataParallelConfig{}, .cp = {{.degree = 2}}}),
             "context parallelism of degree 2 is not available in training yet; set it to 1");
 }
