@@ -3,14 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <functional>
-
 #include "tessera/base/check.h"
 
 namespace tessera::differentiable {
 namespace {
-
-using Map = std::function<at::Tensor(const at::Tensor&)>;
 
 // Autograd can only save its own types, so a holder carries the function to the backward pass.
 struct Backward : torch::CustomClassHolder {
@@ -35,11 +31,6 @@ class Linear : public torch::autograd::Function<Linear> {
   }
 };
 
-// All collectives here are linear maps; the backward is the transpose of the forward.
-at::Tensor apply(const at::Tensor& tensor, const Map& forward, const Map& backward) {
-  return Linear::apply(tensor, forward, backward);
-}
-
 at::Tensor own_entry(const at::Tensor& pieces, Member src, const Group& group) {
   const at::Tensor mine = at::empty_like(pieces[0], at::MemoryFormat::Contiguous);
   return tessera::scatter(mine, pieces.unbind(0), src, group).wait();
@@ -55,8 +46,13 @@ at::Tensor stacked_on(const at::Tensor& tensor, Member dst, const Group& group) 
 
 }  // namespace
 
+// All collectives here are linear maps.
+at::Tensor linear_map(const at::Tensor& tensor, const Map& forward, const Map& backward) {
+  return Linear::apply(tensor, forward, backward);
+}
+
 at::Tensor all_gather(const at::Tensor& tensor, const Group& group, int64_t dim) {
-  return apply(
+  return linear_map(
       tensor, [=](const at::Tensor& x) { return tessera::all_gather(x, group, dim).wait(); },
       [=](const at::Tensor& g) {
         return tessera::reduce_scatter(g, group, ReduceOp::kSum, dim).wait();
@@ -64,7 +60,7 @@ at::Tensor all_gather(const at::Tensor& tensor, const Group& group, int64_t dim)
 }
 
 at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, int64_t dim) {
-  return apply(
+  return linear_map(
       tensor,
       [=](const at::Tensor& x) {
         return tessera::reduce_scatter(x, group, ReduceOp::kSum, dim).wait();
@@ -73,20 +69,20 @@ at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, int64_t 
 }
 
 at::Tensor all_reduce(const at::Tensor& tensor, const Group& group) {
-  return apply(
+  return linear_map(
       tensor, [=](const at::Tensor& x) { return tessera::all_reduce(x.clone(), group).wait(); },
       [](const at::Tensor& g) { return g; });
 }
 
 at::Tensor identity(const at::Tensor& tensor, const Group& group) {
-  return apply(
+  return linear_map(
       tensor, [](const at::Tensor& x) { return x.clone(); },
       [=](const at::Tensor& g) { return tessera::all_reduce(g.clone(), group).wait(); });
 }
 
 at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
                       const Group& group) {
-  return apply(
+  return linear_map(
       tensor,
       [=](const at::Tensor& x) { return tessera::all_to_all(x, send, receive, group).wait(); },
       [=](const at::Tensor& g) { return tessera::all_to_all(g, receive, send, group).wait(); });
@@ -96,13 +92,13 @@ at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group) {
   TSR_CHECK(pieces.dim() > 0 && pieces.size(0) == group.size(), "scatter got a tensor of shape ",
             pieces.sizes(), "; dimension 0 must have one entry per rank, ", group.size(),
             " in group ", group.name());
-  return apply(
+  return linear_map(
       pieces, [=](const at::Tensor& x) { return own_entry(x, src, group); },
       [=](const at::Tensor& g) { return stacked_on(g, src, group); });
 }
 
 at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group) {
-  return apply(
+  return linear_map(
       tensor, [=](const at::Tensor& x) { return stacked_on(x, dst, group); },
       [=](const at::Tensor& g) { return own_entry(g, dst, group); });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "tessera/base/export.h"
 #include "tessera/comm/collectives.h"
@@ -32,6 +33,12 @@ at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group);
 /// On dst the tensors of all ranks, stacked to (group size, …); zeros of that shape elsewhere. The
 /// backward scatters the gradient of dst.
 at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group);
+
+using Map = std::function<at::Tensor(const at::Tensor&)>;
+/// For further pairs: `forward` of the tensor; the backward is `backward` of the gradient.
+/// `forward` must be linear and return a new tensor, and `backward` must be its transpose over all
+/// ranks.
+at::Tensor linear_map(const at::Tensor& tensor, const Map& forward, const Map& backward);
 
 }  // namespace differentiable
 }  // namespace tessera

@@ -4,13 +4,10 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <optional>
-
-#include "tessera/base/check.h"
 
 namespace tessera {
 namespace {
@@ -24,20 +21,14 @@ struct Holder : torch::CustomClassHolder {
 };
 
 at::Tensor as_matrix(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
-}
-
-// Adds a gradient like the engine does, including hooks.
-void accumulate(const at::Tensor& parameter, const at::Tensor& gradient) {
-  if (parameter.requires_grad()) (*autograd::impl::grad_accumulator(parameter))({gradient});
+  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
 }
 
 void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Tensor& weight,
                    const at::Tensor& bias) {
   const at::NoGradGuard no_grad;
-  const at::Tensor rows = as_matrix(gradient);
-  accumulate(weight, at::mm(rows.t(), as_matrix(x)));
-  if (bias.defined()) accumulate(bias, rows.sum(0));
+  accumulate_gradient(weight, linear_weight_gradient(x, gradient));
+  if (bias.defined()) accumulate_gradient(bias, linear_bias_gradient(gradient));
 }
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
@@ -90,20 +81,18 @@ class KeptLinear : public autograd::Function<KeptLinear> {
                                           const autograd::variable_list& gradients) {
     const autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
-    const at::Tensor rows = as_matrix(gradients[0]);
+    const at::Tensor& gradient = gradients[0];
     autograd::variable_list made(4);
-    if (context->needs_input_grad(0)) made[0] = at::mm(rows, saved[1]).view(x.sizes());
-    if (context->needs_input_grad(1)) made[1] = at::mm(rows.t(), as_matrix(x));
+    if (context->needs_input_grad(0)) {
+      made[0] = at::mm(as_matrix(gradient), saved[1]).view(x.sizes());
+    }
+    if (context->needs_input_grad(1)) made[1] = linear_weight_gradient(x, gradient);
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
-      made[2] = rows.sum(0);
+      made[2] = linear_bias_gradient(gradient);
     }
     return made;
   }
 };
-
-bool is_leaf(const at::Tensor& parameter) {
-  return !parameter.defined() || parameter.is_leaf();
-}
 
 }  // namespace
 
@@ -115,11 +104,17 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     return pass.kept == nullptr ? at::linear(x, weight, given)
                                 : KeptLinear::apply(x, weight, given, pass.kept);
   }
-  TSR_CHECK(
-      is_leaf(weight) && is_leaf(bias),
-      "a deferred weight gradient needs a leaf tensor as weight, but this weight is the result "
-      "of an operation; pass the parameter, or do not defer");
+  check_deferrable(weight);
+  check_deferrable(bias);
   return DeferredLinear::apply(x, weight, given, pass);
+}
+
+at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient) {
+  return at::mm(as_matrix(gradient).t(), as_matrix(x));
+}
+
+at::Tensor linear_bias_gradient(const at::Tensor& gradient) {
+  return as_matrix(gradient).sum(0);
 }
 
 }  // namespace tessera

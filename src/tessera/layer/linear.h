@@ -13,4 +13,9 @@ namespace tessera TSR_API {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const Pass& pass = {});
 
+/// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
+at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient);
+/// That of its bias.
+at::Tensor linear_bias_gradient(const at::Tensor& gradient);
+
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -33,5 +35,13 @@ class WeightGradients {
   struct Queue;
   std::shared_ptr<Queue> queue_;
 };
+
+/// Adds a gradient to a parameter like backward() does, including hooks. Does nothing if the
+/// parameter needs no gradient.
+void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
+
+/// ConfigError unless the parameter, which may be undefined, can get a deferred gradient: it must
+/// be a leaf.
+void check_deferrable(const at::Tensor& parameter);
 
 }  // namespace tessera

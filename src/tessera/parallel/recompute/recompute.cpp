@@ -92,8 +92,9 @@ Unit recompute(Unit unit, Recompute what) {
   unit.forward = [inner = std::move(unit.forward), what](const at::Tensor& x, const Pass& pass) {
     if (!at::GradMode::is_enabled()) return inner(x, pass);
     const Forward run = [inner, what, pass](const at::Tensor& input, KeptResults& results) {
-      const bool keeps = what == Recompute::kSelective;
-      return inner(input, {.deferred = pass.deferred, .kept = keeps ? &results : nullptr});
+      Pass again = pass;
+      again.kept = what == Recompute::kSelective ? &results : nullptr;
+      return inner(input, again);
     };
     return RecomputedUnit::apply(x, at::empty({0}).requires_grad_(),
                                  c10::make_intrusive<Kept>(run));

@@ -1,0 +1,154 @@
+#include "tessera/parallel/tensor/column_linear.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "tessera/layer/linear.h"
+#include "tessera/parallel/tensor/internal/layer_call.h"
+#include "tessera/parallel/tensor/internal/pieces.h"
+
+namespace tessera {
+
+using namespace tensor_parallel::detail;
+
+namespace {
+
+namespace autograd = torch::autograd;
+using Tensors = std::vector<at::Tensor>;
+using Layers = std::span<const LinearWeights>;
+
+// Writes a product into a part of a larger result.
+void write_product(const at::Tensor& x, const LinearWeights& layer, at::Tensor out) {
+  if (layer.bias.defined()) {
+    at::addmm_out(out, layer.bias, x, layer.weight.t());
+  } else {
+    at::mm_out(out, x, layer.weight.t());
+  }
+}
+
+Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& group) {
+  const int64_t batch = x.size(0);
+  const int64_t positions = x.size(kPositions);
+  GatherInPieces gather(x, group);
+  Tensors results;
+  for (const LinearWeights& layer : layers) {
+    results.push_back(
+        at::empty({batch, positions * group.size(), layer.weight.size(0)}, x.options()));
+  }
+  gather.for_each([&](int64_t rank, const at::Tensor& piece) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      for (int64_t row = 0; row < batch; ++row) {
+        write_product(piece[row], layers[i],
+                      results[i][row].narrow(0, rank * positions, positions));
+      }
+    }
+  });
+  return results;
+}
+
+Tensors products(const at::Tensor& x, Layers layers, const TensorParallel& tensor) {
+  if (tensor.sequence && tensor.async) return products_in_pieces(x, layers, tensor.group);
+  const at::Tensor whole = tensor.sequence ? start_gather(x, tensor).wait() : x;
+  Tensors results;
+  for (const LinearWeights& layer : layers) {
+    const auto bias = layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
+    results.push_back(at::linear(whole, layer.weight, bias));
+  }
+  return results;
+}
+
+// The sum over the layers.
+at::Tensor input_gradient(std::span<const at::Tensor> gradients,
+                          std::span<const at::Tensor> weights) {
+  at::Tensor sum = at::matmul(gradients[0], weights[0]);
+  at::Tensor rows = sum.flatten(0, -2);
+  for (size_t i = 1; i < gradients.size(); ++i) {
+    rows.addmm_(gradients[i].flatten(0, -2), weights[i]);
+  }
+  return sum;
+}
+
+class ColumnLinear : public autograd::Function<ColumnLinear> {
+ public:
+  // `parameters` are those of the call, as autograd's inputs.
+  static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
+                                         at::TensorList /*parameters*/, const LayerCallPtr& call,
+                                         KeptResults* kept) {
+    autograd::variable_list saved{x};
+    for (const LinearWeights& layer : call->layers) saved.push_back(layer.weight);
+    context->save_for_backward(std::move(saved));
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
+    return kept_or_computed(kept, [&] { return products(x, call->layers, call->tensor); });
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    const LayerCall& call = LayerCall::of(*context);
+    const autograd::variable_list saved = context->get_saved_variables();
+    const size_t num_parameters = parameters_of(call.layers).size();
+    autograd::variable_list made(1 + num_parameters + 2);
+
+    // The gather overlaps with the input gradient, and its sum with the weight gradients.
+    at::Tensor x = saved[0];
+    std::optional<Work> gather;
+    if (call.tensor.sequence && learns(*context, num_parameters)) {
+      gather.emplace(start_gather(x, call.tensor));
+    }
+    at::Tensor partial;
+    if (context->needs_input_grad(0)) {
+      partial = input_gradient(gradients, std::span(saved).subspan(1));
+    }
+    if (gather) x = std::move(*gather).wait();
+    std::optional<Work> sum;
+    if (partial.defined()) sum.emplace(start_sum(partial, call.tensor));
+    std::vector<GradientOperands> operands;
+    for (const at::Tensor& gradient : gradients) operands.push_back({x, gradient, gradient});
+    make_gradients(*context, call, operands, made);
+    if (sum) made[0] = std::move(*sum).wait();
+    return made;
+  }
+
+ private:
+  static bool learns(const autograd::AutogradContext& context, size_t num_parameters) {
+    for (size_t i = 0; i < num_parameters; ++i) {
+      if (context.needs_input_grad(1 + i)) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const LinearWeights> layers,
+                                      const Pass& pass) {
+  const TensorParallel* const tensor = active(pass);
+  if (tensor == nullptr) {
+    Tensors results;
+    for (const LinearWeights& layer : layers) {
+      results.push_back(linear(x, layer.weight, layer.bias, pass));
+    }
+    return results;
+  }
+  if (!at::GradMode::is_enabled()) {
+    return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor); });
+  }
+  return ColumnLinear::apply(x, at::TensorList(parameters_of(layers)),
+                             c10::make_intrusive<LayerCall>(pass, layers), pass.kept);
+}
+
+at::Tensor column_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                         const Pass& pass) {
+  const LinearWeights layer{weight, bias};
+  return column_linear(x, {&layer, 1}, pass)[0];
+}
+
+}  // namespace tessera

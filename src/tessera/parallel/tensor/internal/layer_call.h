@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tessera/comm/work.h"
+#include "tessera/layer/pass.h"
+#include "tessera/parallel/tensor/column_linear.h"
+
+namespace tessera::tensor_parallel::detail {
+
+/// The dimension that sequence parallelism splits.
+constexpr int64_t kPositions = 1;
+
+/// The pass's tensor parallelism; null if it splits nothing.
+const TensorParallel* active(const Pass& pass);
+
+/// This rank's number of positions. ConfigError unless every rank gets equally many.
+int64_t positions_per_rank(const at::Tensor& x, const TensorParallel& tensor);
+
+/// Sequence parallelism: x with the positions of all ranks.
+Work start_gather(const at::Tensor& x, const TensorParallel& tensor);
+/// The sum over the ranks: with sequence parallelism of this rank's positions, otherwise in place.
+Work start_sum(const at::Tensor& partial, const TensorParallel& tensor);
+
+/// The results of `compute`, through `kept` if it is not null.
+KeptResults::Results kept_or_computed(KeptResults* kept,
+                                      const std::function<KeptResults::Results()>& compute);
+
+/// What the backward pass of linear layers needs, in addition to saved tensors. Autograd can only
+/// save its own types.
+struct LayerCall : torch::CustomClassHolder {
+  LayerCall(const Pass& pass, std::span<const LinearWeights> layers);
+  static const LayerCall& of(torch::autograd::AutogradContext& context);
+
+  TensorParallel tensor;
+  std::optional<WeightGradients> deferred;
+  std::vector<LinearWeights> layers;  // The parameters themselves.
+};
+using LayerCallPtr = c10::intrusive_ptr<LayerCall>;
+
+/// All weights, then those biases that are defined: an order for autograd's list of inputs.
+std::vector<at::Tensor> parameters_of(std::span<const LinearWeights> layers);
+
+/// The operands of the gradients of one layer's parameters.
+struct GradientOperands {
+  at::Tensor x;
+  at::Tensor gradient;           // For the weight.
+  at::Tensor gradient_for_bias;  // Of the positions that count for this rank's bias.
+};
+/// Puts the gradients of the parameters into `made`, whose entry 0 is for the input, or queues them
+/// if they are deferred.
+void make_gradients(const torch::autograd::AutogradContext& context, const LayerCall& call,
+                    std::span<const GradientOperands> operands, std::vector<at::Tensor>& made);
+
+}  // namespace tessera::tensor_parallel::detail
