@@ -326,11 +326,71 @@ void alter_collectives(json& table, Dice& dice) {
       json{nullptr, {{"value", 3}, {"type", "int"}}, {{"value", 3}, {"type", "int"}}};
 }
 
+// ---- Tensor-parallel layers, with other sizes
+
+const Defaults& defaults_of_kind(const std::string& kind) {
+  static const Defaults kShard{{"stride", 1}, {"bias", false}, {"sequence_parallel", false}};
+  static const Defaults kSplit{{"contiguous", false}};
+  static const Defaults kCollectives{{"gather_output", false},
+                                     {"input_is_parallel", true},
+                                     {"sequence_parallel", false},
+                                     {"seq", 4},
+                                     {"batch", 1},
+                                     {"hidden", 4}};
+  static const Defaults kNone;
+  if (kind == "shard") return kShard;
+  if (kind == "split_last_dim") return kSplit;
+  return kind == "collectives" ? kCollectives : kNone;
+}
+
+void scale(json& value, int64_t factor) {
+  if (value.is_number()) value = value.get<int64_t>() * factor;
+  if (!value.is_array()) return;
+  for (json& entry : value) scale(entry, factor);
+}
+
+// The same vocabulary, weight or heads, some times as large.
+void enlarge(json& one, int64_t factor) {
+  const std::string kind = one["kind"];
+  json& expect = one["expect"];
+  if (expect.contains("error")) return;
+  if (kind == "vocab_range") {
+    scale(one["vocab"], factor);
+    scale(expect["ranks"], factor);
+  }
+  if (kind == "divide") {
+    scale(one["numerator"], factor);
+    scale(expect["quotient"], factor);
+  }
+  if (kind == "padded_vocab" && one["divisible_by"] > 0) {
+    scale(one["vocab"], factor);
+    scale(one["divisible_by"], factor);
+    for (json& size : expect) scale(size, factor);
+  }
+  if (kind == "shard" && one["layer"] != "row") {
+    scale(one[one["layer"] == "column" ? "outputs" : "vocab"], factor);
+    for (json& rank : expect["ranks"]) {
+      for (const char* key : {"rows", "bias", "vocab"}) {
+        if (rank.contains(key)) scale(rank[key], factor);
+      }
+      scale(rank["weight"][0], factor);
+    }
+  }
+}
+
+void alter_tensor_parallel(json& one, Dice& dice) {
+  const Defaults& defaults = defaults_of_kind(one["kind"]);
+  leave_out(one, defaults, dice);
+  spell_out(one, defaults, dice);
+  enlarge(one, static_cast<int64_t>(1 + dice.below(5)));
+}
+
 // ---- Any table
 
 void alter_case(const std::string& name, json& one, Dice& dice) {
   if (name == "pipeline") alter_pipeline(one, dice);
   if (name == "dtensor") alter_dtensor(one, dice);
+  if (name == "tensor_parallel") alter_tensor_parallel(one, dice);
   if (name == "olmo_tensors") {
     alter_flat_tensor(one, dice,
                       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16",

@@ -75,7 +75,8 @@ constexpr const char* kTables[] = {"rank_generator",
                                    "olmo_tensors",
                                    "olmo_flat_collectives",
                                    "dtensor",
-                                   "olmo_step"
+                                   "olmo_step",
+                                   "tensor_parallel"
 #endif
 };
 

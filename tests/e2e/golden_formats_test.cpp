@@ -55,6 +55,13 @@ TEST(GoldenFormats, WhatIsNotKnownIsAnErrorOfItsOwn) {
   in_life({"call", "set_colour", 3}, "setter 'set_colour'");
   in_life({"call", "paint"}, "function 'paint'");
   in_life({"init", {{"get_embedding_ranks", "some"}}}, "callback 'some'");
+  for (const char* kind : {"shard", "collectives"}) {
+    const json layer{{"id", "x"}, {"kind", kind}, {"layer", "diagonal"}, {"tp", 1}};
+    expect_unknown("tensor_parallel", {{"cases", json::array({layer})}},
+                   " x: golden_check does not know the layer 'diagonal'\n");
+  }
+  expect_unknown("tensor_parallel", {{"cases", {{{"id", "x"}, {"kind", "paint"}}}}},
+                 " x: golden_check does not know the kind of case 'paint'\n");
   json sub{{"id", "sub"}, {"kind", "expert_parallel_mesh"}, {"world_size", 2}};
   sub["ep"]["degree"] = 2;
   sub["result"]["sub"]["get_colour_mesh"] = json::object();

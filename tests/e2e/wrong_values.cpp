@@ -80,7 +80,26 @@ bool is_no_answer(const std::string& key) {
                                            "backend",
                                            "pre_initialized_backend",
                                            "split_points",
-                                           "published_ir_differs"};
+                                           "published_ir_differs",
+                                           "vocab",
+                                           "per_partition",
+                                           "divisible_by",
+                                           "numerator",
+                                           "denominator",
+                                           "parts",
+                                           "contiguous",
+                                           "layer",
+                                           "inputs",
+                                           "outputs",
+                                           "bias",
+                                           "stride",
+                                           "sequence_parallel",
+                                           "heads",
+                                           "kv_heads",
+                                           "seq",
+                                           "hidden",
+                                           "gather_output",
+                                           "input_is_parallel"};
   return kKeys.contains(key);
 }
 

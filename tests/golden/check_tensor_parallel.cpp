@@ -209,13 +209,24 @@ Outcome check_plan_kind(const Json& test_case) {
 Table tensor_parallel_table() {
   const auto cases = [](const Json& file) {
     std::vector<Case> list;
+    std::vector<Json> collectives;
     for (const Json& test_case : file.value("cases", Json::array())) {
-      list.push_back({part_of(test_case.value("kind", "(no kind)")), test_case});
+      const std::string part = part_of(test_case.value("kind", "(no kind)"));
+      if (part == "collectives") {
+        collectives.push_back(test_case);
+      } else {
+        list.push_back({part, test_case});
+      }
+    }
+    for (Json& test_case : with_collectives(std::move(collectives))) {
+      list.push_back({"collectives", std::move(test_case)});
     }
     return list;
   };
   return {"tensor_parallel",
-          {{"plan", check_plan_kind}, {"tensors", tensor_splits_check()}, {"collectives", nullptr}},
+          {{"plan", check_plan_kind},
+           {"tensors", tensor_splits_check()},
+           {"collectives", tensor_collectives_check()}},
           cases};
 }
 

@@ -96,8 +96,12 @@ Check olmo_world_mesh_check();
 Check olmo_expert_mesh_check();
 /// The part of olmo_tensors that needs LibTorch; null in builds without.
 Check olmo_sharded_flat_check();
-/// The part of tensor_parallel that splits tensors; null in builds without LibTorch.
+/// The parts of tensor_parallel that split tensors and that run layers; null in builds without
+/// LibTorch.
 Check tensor_splits_check();
+Check tensor_collectives_check();
+/// The cases of the second, each with the answers of real ranks; as they are in builds without.
+std::vector<Json> with_collectives(std::vector<Json> cases);
 /// What a rank that golden_check started does: named by the table that started it.
 int run_as_rank(const std::string& job);
 

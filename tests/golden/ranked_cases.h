@@ -24,6 +24,7 @@ std::string answers_of_rank(const RankAnswer& answer, World& world);
 Json answer_dtensor(const Json& test_case, World& world);
 Json answer_flat_collectives(const Json& test_case, World& world);
 Json answer_olmo_step(const Json& test_case, World& world);
+Json answer_tensor_collectives(const Json& test_case, World& world);
 /// OLMo-core's utilities act on the current world, so this has a start of its own.
 int answer_olmo_utils();
 

@@ -130,6 +130,9 @@ inline const Rule kUnequalHeadGroups{
     "the peer's config accepts them; no query head would know its key-value head"};
 inline const Rule kSequenceParallelOnOneRank{
     "sequence parallel on one rank", "the peer refuses; for ours there is nothing to shard"};
+inline const Rule kMeanLoss{"vocabulary-parallel cross-entropy",
+                            "ours is the mean over positions; both sums share one all-reduce, and "
+                            "one rank sends nothing"};
 
 // Each gives the rule by which ours refuses an input that the peer takes; null where none does.
 

@@ -17,6 +17,7 @@ int run_as_rank(const std::string& job) {
   if (job == "olmo_flat_collectives") return answer_as_rank(answer_flat_collectives);
   if (job == "olmo_step") return answer_as_rank(answer_olmo_step);
   if (job == "olmo_utils_collectives") return answer_olmo_utils();
+  if (job == "tensor_parallel") return answer_as_rank(answer_tensor_collectives);
   throw UnknownName("job of a rank", job);
 }
 

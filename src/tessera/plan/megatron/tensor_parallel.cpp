@@ -97,7 +97,7 @@ std::optional<ParameterShard> bias_shard(const ParallelLayer& layer, int64_t ran
   if (layer.kind == ParallelLayer::Kind::kColumn) {
     cut(shard, 0, layer, rank, world_size);
   } else {
-    shard.sequence_parallel = layer.sequence_parallel;
+    shard.sequence_parallel = layer.sequence_parallel && world_size > 1;
   }
   return shard;
 }

@@ -86,6 +86,7 @@ TEST(TensorParallel, RowLayersCutColumnsAndKeepTheBias) {
   EXPECT_EQ(bias->shape, std::vector<int64_t>{3});
   EXPECT_FALSE(bias->tensor_model_parallel);
   EXPECT_TRUE(bias->sequence_parallel);
+  EXPECT_FALSE(bias_shard(layer, 0, 1)->sequence_parallel) << "one rank has nothing to sum";
 }
 
 TEST(TensorParallel, LayersWithoutABias) {
