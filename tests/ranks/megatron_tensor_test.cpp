@@ -2,6 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "tessera/base/error.h"
 #include "tessera/dialect/megatron/tensor_parallel.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tessera/base/error.h"
 #include "tessera/comm/world.h"
 #include "tessera/dialect/megatron/parallel_state.h"
 
