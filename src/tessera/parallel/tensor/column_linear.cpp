@@ -8,8 +8,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-#include <array>
+#include <optional>
 #include <utility>
 
 #include "tessera/layer/linear.h"
@@ -18,7 +17,7 @@
 
 namespace tessera {
 
-using namespace tensor_parallel::detail;
+using namespace tensor::detail;
 
 namespace {
 
@@ -77,6 +76,21 @@ at::Tensor input_gradient(std::span<const at::Tensor> gradients,
   return sum;
 }
 
+// The same, summed over the ranks while it is computed.
+at::Tensor input_gradient_in_pieces(std::span<const at::Tensor> gradients,
+                                    std::span<const at::Tensor> weights,
+                                    const TensorParallel& tensor) {
+  const int64_t size = positions_per_rank(gradients[0], tensor);
+  const auto piece = [&](int64_t rank) {
+    Tensors cut;
+    for (const at::Tensor& gradient : gradients) {
+      cut.push_back(gradient.narrow(kPositions, rank * size, size));
+    }
+    return input_gradient(cut, weights);
+  };
+  return reduce_scatter_in_pieces(piece, tensor.group);
+}
+
 class ColumnLinear : public autograd::Function<ColumnLinear> {
  public:
   // `parameters` are those of the call, as autograd's inputs.
@@ -97,15 +111,20 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     const size_t num_parameters = parameters_of(call.layers).size();
     autograd::variable_list made(1 + num_parameters + 2);
 
-    // The gather overlaps with the input gradient, and its sum with the weight gradients.
+    // The gather overlaps with the input gradient, and its sum with the weight gradients, or with
+    // itself if they are deferred.
     at::Tensor x = saved[0];
     std::optional<Work> gather;
     if (call.tensor.sequence && learns(*context, num_parameters)) {
       gather.emplace(start_gather(x, call.tensor));
     }
+    const std::span weights = std::span(saved).subspan(1);
+    const bool in_pieces = call.tensor.sequence && call.tensor.async && call.deferred;
     at::Tensor partial;
-    if (context->needs_input_grad(0)) {
-      partial = input_gradient(gradients, std::span(saved).subspan(1));
+    if (context->needs_input_grad(0) && in_pieces) {
+      made[0] = input_gradient_in_pieces(gradients, weights, call.tensor);
+    } else if (context->needs_input_grad(0)) {
+      partial = input_gradient(gradients, weights);
     }
     if (gather) x = std::move(*gather).wait();
     std::optional<Work> sum;
@@ -138,6 +157,7 @@ std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const Linea
     }
     return results;
   }
+  check_input(x);
   if (!at::GradMode::is_enabled()) {
     return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor); });
   }

@@ -3,11 +3,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
-
-#include <array>
-#include <utility>
 
 #include "tessera/layer/linear.h"
 #include "tessera/parallel/tensor/internal/layer_call.h"
@@ -15,7 +13,7 @@
 
 namespace tessera {
 
-using namespace tensor_parallel::detail;
+using namespace tensor::detail;
 
 namespace {
 
@@ -52,8 +50,10 @@ RowGradients gradients_in_pieces(const at::Tensor& gradient, const at::Tensor& w
   at::Tensor input =
       at::empty({gradient.size(0), size * group.size(), weight.size(1)}, gradient.options());
   gather.for_each([&](int64_t rank, const at::Tensor& piece) {
-    at::Tensor part = input.narrow(kPositions, rank * size, size);
-    part.copy_(at::matmul(piece, weight));
+    for (int64_t row = 0; row < input.size(0); ++row) {
+      at::Tensor part = input[row].narrow(0, rank * size, size);
+      at::mm_out(part, piece[row], weight);
+    }
   });
   return {gather.whole(), input};
 }
@@ -101,6 +101,7 @@ at::Tensor row_linear(const at::Tensor& x, const at::Tensor& weight, const at::T
                       const Pass& pass) {
   const TensorParallel* const tensor = active(pass);
   if (tensor == nullptr) return linear(x, weight, bias, pass);
+  check_input(x);
   const LinearWeights layer{weight, bias};
   if (!at::GradMode::is_enabled()) {
     return kept_or_computed(

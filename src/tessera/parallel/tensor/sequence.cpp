@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-using namespace tensor_parallel::detail;
+using namespace tensor::detail;
 
 namespace {
 

@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-using namespace tensor_parallel::detail;
+using namespace tensor::detail;
 
 namespace {
 

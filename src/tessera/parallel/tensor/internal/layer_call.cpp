@@ -6,7 +6,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/layer/linear.h"
 
-namespace tessera::tensor_parallel::detail {
+namespace tessera::tensor::detail {
 namespace {
 
 void add_gradients(const LinearWeights& layer, const GradientOperands& operands) {
@@ -20,6 +20,11 @@ void add_gradients(const LinearWeights& layer, const GradientOperands& operands)
 
 const TensorParallel* active(const Pass& pass) {
   return pass.tensor == nullptr || pass.tensor->group.size() == 1 ? nullptr : pass.tensor;
+}
+
+void check_input(const at::Tensor& x) {
+  TSR_CHECK(x.dim() == 3, "a tensor-parallel layer needs [batch, positions, width], but got shape ",
+            x.sizes());
 }
 
 int64_t positions_per_rank(const at::Tensor& x, const TensorParallel& tensor) {
@@ -90,4 +95,4 @@ void make_gradients(const torch::autograd::AutogradContext& context, const Layer
   }
 }
 
-}  // namespace tessera::tensor_parallel::detail
+}  // namespace tessera::tensor::detail

@@ -12,13 +12,16 @@
 #include "tessera/layer/pass.h"
 #include "tessera/parallel/tensor/column_linear.h"
 
-namespace tessera::tensor_parallel::detail {
+namespace tessera::tensor::detail {
 
 /// The dimension that sequence parallelism splits.
 constexpr int64_t kPositions = 1;
 
 /// The pass's tensor parallelism; null if it splits nothing.
 const TensorParallel* active(const Pass& pass);
+
+/// ConfigError unless x is the input of a linear layer: [batch, positions, width].
+void check_input(const at::Tensor& x);
 
 /// This rank's number of positions. ConfigError unless every rank gets equally many.
 int64_t positions_per_rank(const at::Tensor& x, const TensorParallel& tensor);
@@ -58,4 +61,4 @@ struct GradientOperands {
 void make_gradients(const torch::autograd::AutogradContext& context, const LayerCall& call,
                     std::span<const GradientOperands> operands, std::vector<at::Tensor>& made);
 
-}  // namespace tessera::tensor_parallel::detail
+}  // namespace tessera::tensor::detail

@@ -11,7 +11,7 @@
 #include "tessera/comm/groups.h"
 #include "tessera/parallel/tensor/internal/layer_call.h"
 
-namespace tessera::tensor_parallel::detail {
+namespace tessera::tensor::detail {
 namespace {
 
 // One rank's position in a ring.
@@ -87,4 +87,4 @@ at::Tensor reduce_scatter_in_pieces(const std::function<at::Tensor(int64_t)>& pi
   return sum_in_order(parts);
 }
 
-}  // namespace tessera::tensor_parallel::detail
+}  // namespace tessera::tensor::detail

@@ -10,7 +10,7 @@
 #include "tessera/comm/work.h"
 
 /// Collectives in pieces, as messages on a lane of their own, to overlap them with products.
-namespace tessera::tensor_parallel::detail {
+namespace tessera::tensor::detail {
 
 /// An all-gather along the positions, whose pieces can be used as they arrive.
 class GatherInPieces {
@@ -36,4 +36,4 @@ class GatherInPieces {
 at::Tensor reduce_scatter_in_pieces(const std::function<at::Tensor(int64_t rank)>& piece,
                                     const Group& group);
 
-}  // namespace tessera::tensor_parallel::detail
+}  // namespace tessera::tensor::detail
