@@ -1,8 +1,10 @@
 // What the tensor-parallel layers of tensor_parallel send in the forward and in the backward pass.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
+#include "tessera/base/error.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/dialect/megatron/tensor_parallel.h"
 #include "tessera/parallel/tensor/vocabulary.h"

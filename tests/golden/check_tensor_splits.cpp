@@ -1,6 +1,8 @@
 // The tensors of tensor_parallel: equal pieces of the last dimension and of all elements.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "tessera/comm/world.h"
 #include "tessera/dialect/megatron/tensor_parallel.h"
 #include "tests/golden/golden.h"
