@@ -79,7 +79,7 @@ void check_gradients(const ShardedModule& sharded, const Net& plain, const std::
     const at::Tensor& own = parameter.tensor.grad();
     RANK_EXPECT(own.defined() == whole.defined()) << text << ": " << parameter.name;
     if (!own.defined() || !whole.defined()) continue;
-    RANK_EXPECT(at::allclose(own, own_part(parameter, whole), 1e-12))
+    RANK_EXPECT(at::allclose(own.to(whole.device()), own_part(parameter, whole), 1e-12))
         << text << ": " << parameter.name;
   }
 }
