@@ -17,6 +17,7 @@
 #include "tessera/parallel/tensor/sequence.h"
 #include "tests/ranks/tensor_parts.h"
 #include "tests/testkit/contains.h"
+#include "tests/testkit/live_memory.h"
 #include "tests/testkit/random_cases.h"
 #include "tests/testkit/ranks.h"
 #include "tests/testkit/throws.h"
@@ -360,6 +361,23 @@ void check_async_traffic(const World& world) {
   RANK_EXPECT(std::abs(traffic.bytes() - formula) < 1e-6) << traffic.bytes() << " " << formula;
 }
 
+// The backward pass gathers x again, so no layer keeps the gathered one.
+void check_memory(const World& world) {
+  if (!testkit::device().is_cpu()) return;  // The counter is the CPU allocator's.
+  constexpr int64_t kFewBytes = 8192;
+  Numbers numbers(23);
+  const at::Tensor x = numbers.leaf({2, 64, 64}), weight = numbers.leaf({2, 64});
+  for (const bool async : {false, true}) {
+    const TensorParallel tensor{world.group(), true, async};
+    const testkit::LiveMemory& live = testkit::LiveMemory::watch();
+    const int64_t before = live.bytes();
+    const at::Tensor y = column_linear(x, weight, {}, {.tensor = &tensor});
+    const auto size = static_cast<int64_t>(y.nbytes());
+    RANK_EXPECT(live.settles_at(0, before + size + kFewBytes)) << live.bytes() - before - size;
+    y.sum().backward();
+  }
+}
+
 void check_refusals(const World& world) {
   const TensorParallel tensor{world.group()};
   const Pass pass{.tensor = &tensor};
@@ -400,6 +418,7 @@ void check_all(const World& world) {
   check_traffic(world, true);
   check_traffic(world, false);
   check_async_traffic(world);
+  check_memory(world);
   check_refusals(world);
 }
 
