@@ -145,12 +145,13 @@ void try_to_report(const TrainConfig& config, const Record& record, const RunFol
   }
 }
 
-// "4 ranks (dp 2 × pp 2, 1f1b) of "; "" for one rank.
+// "8 ranks (dp 2 × tp 2 × pp 2, 1f1b) of "; "" for one rank.
 std::string ranks_text(const ParallelSection& parallel) {
   if (parallel.nproc == 1) return "";
+  const std::string tensor = parallel.tp == 1 ? "" : concat(" × tp ", parallel.tp);
   const std::string pipeline =
       parallel.pp == 1 ? "" : concat(" × pp ", parallel.pp, ", ", parallel.schedule);
-  return concat(parallel.nproc, " ranks (dp ", parallel.dp, pipeline, ") of ");
+  return concat(parallel.nproc, " ranks (dp ", parallel.dp, tensor, pipeline, ") of ");
 }
 
 void announce(const TrainConfig& config, const TrainJob& job) {
