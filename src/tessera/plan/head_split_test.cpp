@@ -116,7 +116,8 @@ RC_GTEST_PROP(HeadSplitProperty, ProposedDegreesAreTheNearest, ()) {
   if (is_legal({heads, kv_heads, tp})) return;
   std::vector<int64_t> proposed;
   const std::string text = message(heads, kv_heads, tp);
-  for (const std::string_view degree : split(text.substr(text.rfind(": ") + 2), ',')) {
+  for (const std::string_view degree :
+       split(std::string_view(text).substr(text.rfind(": ") + 2), ',')) {
     proposed.push_back(*to_integer(degree.substr(degree.starts_with(' ') ? 1 : 0)));
   }
   if (proposed.size() == 1) proposed.push_back(heads + 1);  // Nothing above is legal.
