@@ -141,7 +141,7 @@ Trained train(Net& net, const ShardedModule& sharded, const World& world, int64_
     const at::Tensor mine = tokens(step).narrow(0, world.rank().value * rows, rows);
     at::Tensor sum = at::zeros({}, testkit::here(at::kDouble));
     for (int64_t i = 0; i < slices; ++i) {
-      std::optional<ShardedModule::NoSync> held;
+      std::optional<NoSync> held;
       if (i + 1 < slices && !each_reduces) held.emplace(sharded.no_sync());
       const at::Tensor loss =
           loss_of(net, mine.narrow(0, i * rows / slices, rows / slices)) / slices;

@@ -405,15 +405,8 @@ Ddp::State& Ddp::state() const {
   return *state_;
 }
 
-Ddp::NoSync::NoSync(std::shared_ptr<State> state) : state_(std::move(state)) {
-  ++state_->num_pauses;
-}
-Ddp::NoSync::~NoSync() {
-  if (state_) --state_->num_pauses;
-}
-Ddp::NoSync Ddp::no_sync() const {
-  (void)state();
-  return NoSync(state_);
+NoSync Ddp::no_sync() const {
+  return NoSync({state_, &state().num_pauses});
 }
 
 void Ddp::set_share(double share) const {

@@ -10,6 +10,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
+#include "tessera/parallel/no_sync.h"
 #include "tessera/tensor/parameter.h"
 
 namespace tessera TSR_API {
@@ -81,16 +82,6 @@ class Ddp {
 
   /// Gradient accumulation: during its lifetime, backward() only adds to this rank's own gradients.
   /// The next reduction sums what has accumulated.
-  class [[nodiscard]] NoSync {
-   public:
-    explicit NoSync(std::shared_ptr<State> state);
-    NoSync(NoSync&&) noexcept = default;
-    NoSync& operator=(NoSync&&) = delete;
-    ~NoSync();
-
-   private:
-    std::shared_ptr<State> state_;
-  };
   NoSync no_sync() const;
 
   /// Local. Sets this rank's share of the rows of the global batch, so that the mean losses of

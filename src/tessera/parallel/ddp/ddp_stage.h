@@ -37,7 +37,7 @@ class DdpStage final : public DataParallel {
  private:
   std::vector<ReducedTensors> parts_;
   std::vector<Ddp> ddp_ = {};
-  std::vector<Ddp::NoSync> held_ = {};  // Not empty while gradients accumulate locally.
+  std::vector<NoSync> held_ = {};  // Not empty while gradients accumulate locally.
   ReduceTime when_;
   double share_;
   DdpOptions options_;

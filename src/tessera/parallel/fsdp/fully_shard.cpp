@@ -338,16 +338,8 @@ const Group& ShardedModule::shards() const {
   return state_->units.groups().shard;
 }
 
-ShardedModule::NoSync::NoSync(std::shared_ptr<State> state) : state_(std::move(state)) {
-  ++state_->num_no_sync;
-}
-
-ShardedModule::NoSync::~NoSync() {
-  if (state_) --state_->num_no_sync;
-}
-
-ShardedModule::NoSync ShardedModule::no_sync() const {
-  return NoSync(state_);
+NoSync ShardedModule::no_sync() const {
+  return NoSync({state_, &state_->num_no_sync});
 }
 
 void ShardedModule::set_share(double share) const {

@@ -10,6 +10,7 @@
 #include "tessera/base/export.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/parallel/fsdp/fsdp_options.h"
+#include "tessera/parallel/no_sync.h"
 #include "tessera/tensor/parameter.h"
 
 namespace torch::nn {
@@ -64,16 +65,6 @@ class ShardedModule {
 
   /// Gradient accumulation: during its lifetime, backward() adds to the gradients of the gathered
   /// parameters. The next reduction sums up what has accumulated.
-  class [[nodiscard]] NoSync {
-   public:
-    explicit NoSync(std::shared_ptr<State> state);
-    NoSync(NoSync&&) noexcept = default;
-    NoSync& operator=(NoSync&&) = delete;
-    ~NoSync();
-
-   private:
-    std::shared_ptr<State> state_;
-  };
   NoSync no_sync() const;
 
   /// Local. This rank's share of the rows of the global batch; the shares must add up to 1.
