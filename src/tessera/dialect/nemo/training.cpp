@@ -16,7 +16,8 @@ using namespace dialect::detail;
 namespace {
 
 constexpr const char* kNoAutocast =
-    "autocast is not available; build the model in that dtype, or set mp_policy.param_dtype of fsdp2";
+    "autocast is not available; build the model in that dtype, or set mp_policy.param_dtype of "
+    "fsdp2";
 constexpr const char* kNoCompiler = "it needs PyTorch's compiler, which LibTorch lacks";
 
 std::optional<at::ScalarType> dtype_of(const std::optional<Dtype>& dtype) {
