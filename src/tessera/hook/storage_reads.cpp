@@ -75,7 +75,7 @@ void hook::detail::run_watched(const c10::OperatorHandle& op, torch::jit::Stack*
     });
   }
   for (const auto& [callback, indices] : reads) (*callback)(indices);
-  op.callBoxed(stack);
+  if (!run_override(op, *stack)) op.callBoxed(stack);
 }
 
 struct StorageReads::State {

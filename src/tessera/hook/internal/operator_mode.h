@@ -36,7 +36,10 @@ class [[nodiscard]] HandleOperators {
   OfferOperators offer_;
 };
 
-/// Looks up the storages that the operator reads, then runs it.
+/// Looks up the storages that the operator reads, then runs it, or what overrides it.
 void run_watched(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Whether an OperatorOverride has run in place of the operator.
+bool run_override(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 }  // namespace tessera::hook::detail

@@ -1,27 +1,14 @@
 #include "tessera/parallel/fsdp/internal/module_units.h"
 
-#include <fnmatch.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
-#include "tessera/base/check.h"
-#include "tessera/base/text.h"
+#include "tessera/base/name_pattern.h"
 
 namespace tessera::fsdp::detail {
 namespace {
-
-// With slashes for dots, the rules of path names are ours: "*" does not match a slash.
-std::string as_path(std::string name) {
-  std::ranges::replace(name, '.', '/');
-  return name;
-}
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(as_path(pattern).c_str(), as_path(name).c_str(), FNM_PATHNAME) == 0;
-}
 
 std::set<std::string> unit_names(const torch::nn::Module& module,
                                  const FullyShardOptions& options) {
@@ -32,10 +19,8 @@ std::set<std::string> unit_names(const torch::nn::Module& module,
     if (options.is_unit && options.is_unit(item.key(), *item.value())) chosen.insert(item.key());
   }
   for (const std::string& pattern : options.units) {
-    const auto is_match = [&](const std::string& name) { return matches(pattern, name); };
-    TSR_CHECK(std::ranges::any_of(names, is_match), "no module is named '", pattern, "'",
-              did_you_mean(pattern, names), "; the modules are ", join(names, ", "));
-    std::ranges::copy_if(names, std::inserter(chosen, chosen.end()), is_match);
+    const std::vector<std::string> matching = names_matching(pattern, names);
+    chosen.insert(matching.begin(), matching.end());
   }
   return chosen;
 }
