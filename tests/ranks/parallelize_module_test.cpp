@@ -5,15 +5,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
+#include <functional>
 
-#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/mesh/device_mesh.h"
@@ -22,19 +20,15 @@
 #include "tessera/parallel/ddp/ddp.h"
 #include "tessera/parallel/fsdp/fully_shard.h"
 #include "tests/ranks/tensor_parts.h"
-#include "tests/testkit/contains.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/ranks.h"
-#include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
 
 namespace nn = torch::nn;
-using testkit::contains;
 using testkit::kTolerance;
 using testkit::largest_difference;
-using testkit::message_of;
 using testkit::run_ranks;
 
 constexpr int64_t kRows = 4;
@@ -208,6 +202,7 @@ struct Case {
   std::string text;
   ParallelPlan plan;
   bool is_tied = false;
+  bool is_composed = false;  // Also tried with FSDP and DDP.
 };
 
 const Shard kSequence{1};
@@ -240,7 +235,7 @@ ParallelPlan operator+(ParallelPlan plan, const ParallelPlan& more) {
 std::vector<Case> cases() {
   const ColwiseParallel gathers{.output_layouts = Replicate{}};
   return {
-      {"plain", plain_plan() + ParallelPlan{{"head", gathers}}},
+      {"plain", plain_plan() + ParallelPlan{{"head", gathers}}, false, true},
       {"whole head", plain_plan()},
       {"colwise embedding",
        {{"embedding", gathers}, {"head", RowwiseParallel{.input_layouts = Replicate{}}}}},
@@ -256,7 +251,7 @@ std::vector<Case> cases() {
        sequence_plan() + ParallelPlan{{"head", PrepareModuleInput{kSequence, Replicate{}}}}},
       {"sequence, last norm gathers",
        sequence_plan() + ParallelPlan{{"norm", PrepareModuleOutput{kSequence, Replicate{}}}}},
-      {"sequence, tied", sequence_plan(), true},
+      {"sequence, tied", sequence_plan(), true, true},
   };
 }
 
@@ -367,8 +362,8 @@ void check_losses(const Trained& trained, const Reference& alone, const Group& r
 }
 
 // Both meshes are slices of one of 2 x 2.
-void check_with_fsdp(const World& world, const DeviceMesh& mesh, const Case& c) {
-  const Reference alone(c.is_tied);
+void check_with_fsdp(const World& world, const DeviceMesh& mesh, const Case& c,
+                     const Reference& alone) {
   const auto net = std::make_shared<Net>(c.is_tied);
   const ParallelModule parallel = parallelize_module(*net, mesh["tp"], c.plan);
   const ShardedModule sharded = fully_shard(*net, mesh["dp"], {.units = {"layers.*"}});
@@ -382,8 +377,7 @@ void check_with_fsdp(const World& world, const DeviceMesh& mesh, const Case& c) 
   sharded.reshard();
 }
 
-void check_with_ddp(const DeviceMesh& mesh, const Case& c) {
-  const Reference alone(c.is_tied);
+void check_with_ddp(const DeviceMesh& mesh, const Case& c, const Reference& alone) {
   const auto net = std::make_shared<Net>(c.is_tied);
   const ParallelModule parallel = parallelize_module(*net, mesh["tp"], c.plan);
   const Ddp ddp(ddp_tensors(*net), mesh.get_group("dp"));
@@ -401,9 +395,12 @@ TEST(ParallelizeModule, FourRanksTrainAsOneProcess) {
     check_cases(world);
     check_narrow(world);
     const DeviceMesh mesh = init_device_mesh(world, {2, 2}, {"dp", "tp"});
+    const Reference untied(false), tied(true);
     for (const Case& c : cases()) {
-      check_with_fsdp(world, mesh, c);
-      check_with_ddp(mesh, c);
+      const Reference& alone = c.is_tied ? tied : untied;
+      if (!c.is_composed) continue;
+      check_with_fsdp(world, mesh, c, alone);
+      check_with_ddp(mesh, c, alone);
     }
   });
 }

@@ -20,7 +20,8 @@ class Linear : public torch::autograd::Function<Linear> {
                             const Map& forward, const Map& backward) {
     context->saved_data["backward"] =
         c10::IValue::make_capsule(c10::make_intrusive<Backward>(backward));
-    return forward(tensor.detach());
+    // The result may be a view of a buffer; autograd lets nobody change such a view in place.
+    return forward(tensor.detach()).detach();
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

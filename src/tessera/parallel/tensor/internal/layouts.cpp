@@ -63,10 +63,9 @@ at::Tensor whole_of(const at::Tensor& piece, const SplitDim& split) {
   std::vector<int64_t> padding(2 * static_cast<size_t>(piece.dim() - split.dim), 0);
   padding.back() = missing;
   const at::Tensor padded = missing == 0 ? piece.contiguous() : at::constant_pad_nd(piece, padding);
-  return all_gather(padded, split.group, split.dim)
-      .wait()
-      .narrow(split.dim, 0, split.size)
-      .contiguous();
+  at::Tensor whole = all_gather(padded, split.group, split.dim).wait();
+  if (whole.size(split.dim) == split.size) return whole;
+  return whole.narrow(split.dim, 0, split.size).clone(at::MemoryFormat::Contiguous);
 }
 
 at::Tensor piece_of(const at::Tensor& whole, const SplitDim& split) {
