@@ -274,6 +274,7 @@ TEST(ParallelizeModule, RefusesWhatItCannotSplit) {
     {
       const at::NoGradGuard no_grad;
       RANK_EXPECT(net->up->weight.square().numel() == 12);
+      expect([&] { (void)at::matmul(net->up->weight, ones({kWidth})); }, "operator aten::matmul");
     }
     expect(
         [&] {

@@ -38,6 +38,12 @@ constexpr std::array<std::string_view, 14> kWithoutValues{
 constexpr std::array<std::string_view, 4> kTranspositions{"aten::t", "aten::transpose",
                                                           "aten::numpy_T", "aten::mT"};
 constexpr std::array<std::string_view, 2> kNorms{"aten::layer_norm", "aten::rms_norm"};
+/// Operators of forward passes, not of optimizers: a weight that is split is wrong there even
+/// without gradients.
+constexpr std::array<std::string_view, 9> kProducts{
+    "aten::matmul", "aten::mm",     "aten::addmm",    "aten::bmm",          "aten::mv",
+    "aten::einsum", "aten::linear", "aten::bilinear", "aten::index_select",
+};
 
 // Without gradients of gradients: then it runs forward passes, as recomputation does.
 bool is_in_backward() {
@@ -118,8 +124,9 @@ std::optional<SplitOperators::Arguments> SplitOperators::results_of(const c10::O
   if (is_one_of(kNorms, name) && of_norm != nullptr) {
     return Arguments{norm(op, *of_norm, arguments)};
   }
-  const bool is_transposition = weight != nullptr && is_one_of(kTranspositions, name);
-  if (!at::GradMode::is_enabled() || is_transposition) return std::nullopt;
+  if (weight != nullptr && is_one_of(kTranspositions, name)) return std::nullopt;
+  if (weight != nullptr && is_one_of(kProducts, name)) refuse(name, *weight);
+  if (!at::GradMode::is_enabled()) return std::nullopt;
   if (weight != nullptr) refuse(name, *weight);
   if (of_norm != nullptr) refuse(name, *of_norm);
   Arguments values = with_sums(arguments);
