@@ -7,11 +7,13 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
+#include <functional>
 #include <memory>
 
 #include "tessera/base/error.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/parallel/fsdp/fully_shard.h"
+#include "tessera/parallel/recompute/recompute.h"
 #include "tessera/parallel/tensor/parallelize_module.h"
 #include "tessera/tensor/unallocated.h"
 #include "tests/ranks/tensor_parts.h"
@@ -146,7 +148,14 @@ TEST(ParallelizeModule, TakesValuesOfTheFirstRankAndEndsWithItsObject) {
   });
 }
 
-// A frozen layer, a layer that runs twice, and two losses of one forward pass.
+at::Tensor recomputed(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  const Unit unit{.name = "part",
+                  .forward = [f](const at::Tensor& input, const Pass&) { return f(input); }};
+  return recompute(unit, Recompute::kFull).forward(x, {});
+}
+
+// A frozen layer, a layer that runs twice, a part that is recomputed, and two losses of one forward
+// pass.
 TEST(ParallelizeModule, FollowsTheModulesCode) {
   run_ranks(2, [](World& world) {
     torch::manual_seed(7);
@@ -160,7 +169,11 @@ TEST(ParallelizeModule, FollowsTheModulesCode) {
     const auto loss = [&](Net& each) {
       const at::Tensor first = each.up->forward(x);
       const at::Tensor y = x + 1;
-      return each.down->forward(first * each.up->forward(y) + each.gate->forward(y)).square().sum();
+      const at::Tensor z =
+          each.down->forward(first * each.up->forward(y) + each.gate->forward(y)).tanh();
+      return recomputed(z, [&](const at::Tensor& again) { return each.forward(again); })
+          .square()
+          .sum();
     };
     for (const auto& each : {net, plain}) {
       const at::Tensor value = loss(*each);

@@ -1,6 +1,5 @@
 #include "tessera/parallel/tensor/internal/layer_rules.h"
 
-#include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <map>
@@ -9,10 +10,6 @@
 #include <vector>
 
 #include "tessera/parallel/tensor/parallel_styles.h"
-
-namespace torch::nn {
-class Module;
-}
 
 namespace tessera::tensor::detail {
 

@@ -1,7 +1,6 @@
 #include "tessera/parallel/tensor/internal/split_operators.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
 #include <optional>
@@ -10,10 +11,6 @@
 #include "tessera/comm/group.h"
 #include "tessera/parallel/tensor/internal/layer_rules.h"
 #include "tessera/parallel/tensor/internal/shared_inputs.h"
-
-namespace c10 {
-class OperatorHandle;
-}
 
 namespace tessera::tensor::detail {
 
