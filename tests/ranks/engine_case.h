@@ -43,6 +43,8 @@ struct Case {
   double rate = 0.1;
   int64_t tp = 1;
   bool sequence = true;
+  bool tensor_async = false;
+  int64_t layers = 8;
 };
 
 inline std::string text_of(const Case& c) {
@@ -51,15 +53,15 @@ inline std::string text_of(const Case& c) {
       " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "", c.adamw ? ", AdamW" : "",
       c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.fsdp.reshard))
                   : "",
-      ", recompute ", static_cast<int>(c.recompute), ", tp ", c.tp,
-      c.sequence ? "" : " without sp");
+      ", recompute ", static_cast<int>(c.recompute), ", tp ", c.tp, c.sequence ? "" : " without sp",
+      c.tensor_async ? ", asynchronous" : "");
 }
 
 inline LlamaConfig config_of(const Case& c) {
   return {.vocab_size = 17,
           .hidden_size = 8,
           .intermediate_size = 16,
-          .num_hidden_layers = 8,
+          .num_hidden_layers = c.layers,
           .num_attention_heads = 4,
           .num_key_value_heads = 2,
           .head_dim = 2,
@@ -173,6 +175,7 @@ inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype)
                   .schedule = schedule_of(c),
                   .device = testkit::device(),
                   .sequence = c.sequence,
+                  .tensor_async = c.tensor_async,
                   .recompute = c.recompute,
                   .fsdp = c.fsdp});
 }

@@ -56,6 +56,53 @@ TEST(TensorParallel, FourRanksTrainAsOneProcess) {
   });
 }
 
+// Twenty steps, so that a small error would grow.
+void check_twenty_steps(World& world, Case c) {
+  c.steps = 20;
+  c.layers = 2;
+  c.adamw = true;
+  c.rate = 0.01;
+  for (const bool tied : {false, true}) {
+    c.tied = tied;
+    check_case(world, c, {.tolerance = 1e-9});
+  }
+}
+
+TEST(TensorParallel, TwoRanksTrainTwentySteps) {
+  run_ranks(2, [](World& world) {
+    check_twenty_steps(world, {.microbatches = 1, .tp = 2});
+    check_twenty_steps(world, {.microbatches = 1, .tp = 2, .sequence = false});
+    check_twenty_steps(world, {.microbatches = 1, .tp = 2, .tensor_async = true});
+  });
+}
+
+TEST(TensorParallel, FourRanksTrainTwentySteps) {
+  run_ranks(4, [](World& world) {
+    // 6 positions cannot be split over 4 ranks.
+    check_twenty_steps(world, {.microbatches = 1, .tp = 4, .sequence = false});
+    check_twenty_steps(world, {.dp = 2, .microbatches = 1, .tp = 2});
+    check_twenty_steps(world, {.microbatches = 1, .shard = 2, .tp = 2});
+    check_twenty_steps(world, {.pp = 2, .tp = 2});
+    check_twenty_steps(world, {.pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tp = 2});
+    check_twenty_steps(
+        world, {.pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tp = 2, .tensor_async = true});
+  });
+}
+
+TEST(TensorParallel, InitialWeightsHaveTheSameBitsInEveryLayout) {
+  run_ranks(4, [](World& world) {
+    for (const Case& c :
+         {Case{.tp = 4, .sequence = false}, Case{.dp = 2, .tp = 2},
+          Case{.tied = true, .shard = 2, .tp = 2}, Case{.pp = 2, .tp = 2},
+          Case{.pp = 2, .kind = ScheduleKind::kZBVZeroBubble, .tied = true, .tp = 2}}) {
+      Llama whole(config_of(c), {.dtype = at::kFloat, .device = testkit::device()});
+      whole.initialize(kSeed);
+      const Engine engine = engine_of(world, c, at::kFloat);
+      expect_same_parameters(c, engine.parameters(), whole, 0);
+    }
+  });
+}
+
 TEST(TensorParallel, DegreesThatDoNotFitAreRefused) {
   run_ranks(3, [](World& world) {
     const std::string said =
