@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/text.h"
+#include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama.h"
 #include "tessera/optim/adamw.h"
@@ -164,10 +165,15 @@ inline Schedule schedule_of(const Case& c) {
   return make_schedule({.kind = c.kind, .pp = c.pp, .microbatches = c.microbatches}, {});
 }
 
-inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
+// The values come from files, or are initial ones.
+inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype,
+                        const WeightFiles* files = nullptr) {
   const LlamaConfig config = config_of(c);
   Model model = llama_model(config, {.dtype = dtype, .device = testkit::device()});
-  model.fill = [config](const Parameters& parameters) { fill_llama(parameters, config, kSeed); };
+  model.fill = [config, files](const Parameters& parameters) {
+    if (files != nullptr) return fill_llama(parameters, config, *files);
+    fill_llama(parameters, config, kSeed);
+  };
   const Plan plan =
       train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp, .dp_shard = c.shard, .tp = c.tp});
   return compose(model, realize(plan, world),

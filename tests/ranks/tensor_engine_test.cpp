@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/comm/objects.h"
+#include "tessera/train/gather.h"
 #include "tests/ranks/engine_case.h"
+#include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -59,7 +63,7 @@ TEST(TensorParallel, FourRanksTrainAsOneProcess) {
 // Twenty steps, so that a small error would grow.
 void check_twenty_steps(World& world, Case c) {
   c.steps = 20;
-  c.layers = 2;
+  c.layers = 4;  // One per stage of ZBV.
   c.adamw = true;
   c.rate = 0.01;
   for (const bool tied : {false, true}) {
@@ -100,6 +104,36 @@ TEST(TensorParallel, InitialWeightsHaveTheSameBitsInEveryLayout) {
       const Engine engine = engine_of(world, c, at::kFloat);
       expect_same_parameters(c, engine.parameters(), whole, 0);
     }
+  });
+}
+
+// The path of rank 0's folder, on every rank.
+std::string shared_path(const testkit::TemporaryFolder& folder, const World& world) {
+  const std::string path = folder.path();
+  const Bytes bytes = broadcast_bytes({path.begin(), path.end()}, GlobalRank{0}, world.group());
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(TensorParallel, ShardsOfShardsAreSavedAndLoadedByTheirGlobalPlace) {
+  run_ranks(4, [](World& world) {
+    const Case c{.microbatches = 1, .shard = 2, .tp = 2};
+    Engine engine = engine_of(world, c, at::kFloat);
+    train(c, engine);
+    const testkit::TemporaryFolder folder;
+    const std::string path = shared_path(folder, world);
+    const Llama whole(config_of(c));
+    gather_parameters(engine.parameters(), whole.named_parameters(), engine.plan().group("norm"),
+                      [&](const auto& source) { whole.save(path, Llama::kShardBytes, source); });
+    barrier(world.group());
+    const WeightFiles files(path);
+    Llama read(config_of(c), {.device = testkit::device()});
+    read.load(files);
+    expect_same_parameters(c, engine.parameters(), read, 0);
+    for (const Case& other : {c, Case{.tp = 4, .sequence = false}, Case{.pp = 2, .tp = 2}}) {
+      const Engine loaded = engine_of(world, other, at::kFloat, &files);
+      expect_same_parameters(other, loaded.parameters(), read, 0);
+    }
+    barrier(world.group());  // Rank 0 removes the folder.
   });
 }
 
