@@ -3,11 +3,11 @@
     torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
                                              PEER is another script with this one's `train`
     torch_train.py gpu TESSERA [PEER]        a Llama of 0.95 billion parameters in bf16 on a GPU, beside eager and compiled PyTorch
-    torch_train.py train --mode single|ddp|fsdp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
+    torch_train.py train --mode single|ddp|fsdp|tp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
                          [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
                                              the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW, alone,
-                                             under DistributedDataParallel, sharded by fully_shard (FSDP2), or under
-                                             Schedule1F1B; prints one JSON object with ms_per_step and the loss of each step
+                                             under DistributedDataParallel, sharded by fully_shard (FSDP2), with
+                                             parallelize_module's tensor parallelism, or under Schedule1F1B; prints one JSON object with ms_per_step and the loss of each step
 
 Needs torch 2.13, transformers 4.57.1 and numpy.
 """
@@ -55,13 +55,16 @@ def plain_step(model, options, rank):
     """All rows in one process, or each rank its share of them under DistributedDataParallel or FSDP2."""
     import torch
 
-    ranks, share = options.nproc, options.batch // options.nproc
+    ranks = 1 if options.mode == "tp" else options.nproc  # Ranks of tensor parallelism see all rows.
+    share = options.batch // ranks
     replica = sharded(model, ranks) if options.mode == "fsdp" else model
+    if options.mode == "tp":
+        split_layers(model, options.nproc)
     if options.mode == "ddp":
         replica = torch.nn.parallel.DistributedDataParallel(model)
 
     def step(inputs, targets):
-        mine = slice(rank * share, (rank + 1) * share)
+        mine = slice(rank % ranks * share, (rank % ranks + 1) * share)
         loss = loss_of(replica(input_ids=inputs[mine], use_cache=False).logits, targets[mine])
         loss.backward()
         return loss.detach()
@@ -82,6 +85,19 @@ def sharded(model, ranks):
     for layer in model.model.layers:
         fully_shard(layer, mesh=mesh)
     return fully_shard(model, mesh=mesh)
+
+
+def split_layers(model, ranks):
+    """The weights of every block over the ranks, without sequence parallelism; the embedding and the head stay whole."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    columns = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj")
+    rows = ("self_attn.o_proj", "mlp.down_proj")
+    plan = {**{name: ColwiseParallel() for name in columns}, **{name: RowwiseParallel() for name in rows}}
+    mesh = init_device_mesh("cpu", (ranks,))
+    for layer in model.model.layers:
+        parallelize_module(layer, mesh, plan)
 
 
 def pipeline_step(model, options, rank):
@@ -139,7 +155,8 @@ def train_rank(rank, options, rendezvous):
     model = LlamaForCausalLM.from_pretrained(options.model, attn_implementation="sdpa", dtype=dtype).train().to(device)
     model = torch.compile(model) if options.compile else model
     module, step_of, loss_of_all = (pipeline_step if options.mode == "pp" else plain_step)(model, options, rank)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=options.lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=options.lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1,
+                                  foreach=False if options.mode == "tp" else None)  # It does not mix DTensors and tensors.
     tokens = numpy.fromfile(options.data, dtype="<u2").astype("int64")
     times, losses = [], []
     for step in range(options.steps):
@@ -237,6 +254,10 @@ def compare_ranks(tessera, peer, shape, folder):
         compare_runs(f"fully sharded, {ranks} ranks",
                      lambda: run_ours(tessera, folder, [*flags, "--dp", str(ranks), "--dp-type", "fsdp"]),
                      lambda: run_peer(peer, "fsdp", flags))
+        if ranks == 2:
+            for extra in ([], ["--no-sp"]):
+                compare_runs(" ".join(["tensor parallel, 2 ranks", *extra]),
+                             lambda: run_ours(tessera, folder, [*flags, "--tp", "2", *extra]), lambda: run_peer(peer, "tp", flags))
         flags += ["--microbatches", str(MICROBATCHES)]
         for schedule in SCHEDULES[ranks]:
             words = [*flags, "--pp", str(ranks), "--schedule", schedule]
@@ -281,7 +302,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1] != "train":
         sys.exit(__doc__)
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", choices=["single", "ddp", "fsdp", "pp"], default="single")
+    parser.add_argument("--mode", choices=["single", "ddp", "fsdp", "tp", "pp"], default="single")
     parser.add_argument("--nproc", type=int, default=1)
     parser.add_argument("--microbatches", type=int, default=MICROBATCHES)
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/text.h"
+#include "tessera/format/weight_files.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama.h"
 #include "tessera/optim/adamw.h"
@@ -43,6 +44,8 @@ struct Case {
   double rate = 0.1;
   int64_t tp = 1;
   bool sequence = true;
+  bool tensor_async = false;
+  int64_t layers = 8;
 };
 
 inline std::string text_of(const Case& c) {
@@ -51,15 +54,15 @@ inline std::string text_of(const Case& c) {
       " microbatches of ", c.batch, " rows", c.tied ? ", tied" : "", c.adamw ? ", AdamW" : "",
       c.shard > 1 ? concat(", shards ", c.shard, ", policy ", static_cast<int>(c.fsdp.reshard))
                   : "",
-      ", recompute ", static_cast<int>(c.recompute), ", tp ", c.tp,
-      c.sequence ? "" : " without sp");
+      ", recompute ", static_cast<int>(c.recompute), ", tp ", c.tp, c.sequence ? "" : " without sp",
+      c.tensor_async ? ", asynchronous" : "");
 }
 
 inline LlamaConfig config_of(const Case& c) {
   return {.vocab_size = 17,
           .hidden_size = 8,
           .intermediate_size = 16,
-          .num_hidden_layers = 8,
+          .num_hidden_layers = c.layers,
           .num_attention_heads = 4,
           .num_key_value_heads = 2,
           .head_dim = 2,
@@ -162,10 +165,15 @@ inline Schedule schedule_of(const Case& c) {
   return make_schedule({.kind = c.kind, .pp = c.pp, .microbatches = c.microbatches}, {});
 }
 
-inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype) {
+// The values come from files, or are initial ones.
+inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype,
+                        const WeightFiles* files = nullptr) {
   const LlamaConfig config = config_of(c);
   Model model = llama_model(config, {.dtype = dtype, .device = testkit::device()});
-  model.fill = [config](const Parameters& parameters) { fill_llama(parameters, config, kSeed); };
+  model.fill = [config, files](const Parameters& parameters) {
+    if (files != nullptr) return fill_llama(parameters, config, *files);
+    fill_llama(parameters, config, kSeed);
+  };
   const Plan plan =
       train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp, .dp_shard = c.shard, .tp = c.tp});
   return compose(model, realize(plan, world),
@@ -173,6 +181,7 @@ inline Engine engine_of(const World& world, const Case& c, at::ScalarType dtype)
                   .schedule = schedule_of(c),
                   .device = testkit::device(),
                   .sequence = c.sequence,
+                  .tensor_async = c.tensor_async,
                   .recompute = c.recompute,
                   .fsdp = c.fsdp});
 }

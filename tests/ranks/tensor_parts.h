@@ -11,6 +11,7 @@
 
 #include "tessera/comm/group.h"
 #include "tessera/comm/internal/state.h"
+#include "tessera/comm/sent_bytes.h"
 #include "tessera/topology/box.h"
 #include "tests/testkit/device.h"
 
@@ -60,19 +61,8 @@ class Traffic {
     return names;
   }
 
-  /// Sent by this rank, as rings and exchanges do.
-  double bytes() const {
-    const auto size = static_cast<double>(group_.size());
-    double sum = 0;
-    for (const FlightEntry& entry : since()) {
-      const std::string name = name_of(entry);
-      if (name == "all_gather") sum += (size - 1) * input_bytes(entry);
-      if (name == "reduce_scatter") sum += (size - 1) / size * input_bytes(entry);
-      if (name == "all_reduce") sum += 2 * (size - 1) / size * input_bytes(entry);
-      if (name.starts_with("send")) sum += input_bytes(entry);
-    }
-    return sum;
-  }
+  /// Sent by this rank.
+  double bytes() const { return static_cast<double>(total_bytes(group_) - sent_); }
 
  private:
   std::vector<FlightEntry> entries() const {
@@ -86,18 +76,15 @@ class Traffic {
   static std::string name_of(const FlightEntry& entry) {
     return entry.profiling_name.substr(entry.profiling_name.find(':') + 1);
   }
-  static double input_bytes(const FlightEntry& entry) {
-    double bytes = 0;
-    for (const FlightTensor& tensor : entry.inputs) {
-      double numel = 1;
-      for (const int64_t size : tensor.sizes) numel *= static_cast<double>(size);
-      bytes += numel * (tensor.dtype == "Double" ? 8 : 4);
-    }
-    return bytes;
+  static int64_t total_bytes(const Group& group) {
+    int64_t sum = 0;
+    for (const auto& [name, bytes] : sent_bytes(group)) sum += bytes;
+    return sum;
   }
 
   Group group_;
   int64_t first_;
+  int64_t sent_ = total_bytes(group_);
 };
 
 }  // namespace tessera::testkit

@@ -89,6 +89,7 @@ std::string local_time() {
 /// The history of a run, for its report.
 struct Record {
   std::string command;
+  ModelSize model;
   std::string start = local_time();
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<StepMetrics> steps = {};
@@ -115,6 +116,11 @@ struct Record {
   }
 };
 
+// What rank 0 sent in the last step; "" if nothing.
+std::string sent_of(const TrainConfig& config, const Record& record) {
+  return record.steps.empty() ? "" : sent_text(config, record.model, record.steps.back());
+}
+
 std::string model_name(const ModelSection& model) {
   return model.path.empty() ? model.preset : model.path;
 }
@@ -130,6 +136,8 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
               {"Ranks", std::to_string(config.parallel.nproc)},
               {"Threads of a rank", std::to_string(at::get_num_threads())},
               {"Versions", concat(version_text(), "libtorch ", TORCH_VERSION)}};
+  const std::string sent = sent_of(config, record);
+  if (!sent.empty()) page.run.emplace_back("Sent by rank 0 in the last step", sent);
   page.mesh = mesh_pictures(config.parallel);
   page.pipeline = std::move(pipeline);
   folder.write(RunFolder::kReport, draw_page(page));
@@ -203,7 +211,10 @@ void show_result(const TrainConfig& config, const Record& record) {
   if (record.steps.size() >= kCurve) {
     std::cout << draw_terminal(loss_curve(record.steps), options) << '\n';
   }
-  std::cout << record.summary() << '\n' << next_steps(config);
+  std::cout << record.summary() << '\n';
+  const std::string sent = sent_of(config, record);
+  if (!sent.empty()) std::cout << "sent by rank 0 in the last step:\n" << sent << '\n';
+  std::cout << next_steps(config);
 }
 
 }  // namespace
@@ -219,7 +230,11 @@ int train_run(TrainConfig config, const std::string& command) {
   keep_freed_memory();
   TrainJob job = make_job(config);
   if (folder) begin(config, job, *folder);
-  Record record{.command = command};
+  const LlamaConfig& shape = job.model.shape;
+  Record record{.command = command,
+                .model = {.hidden = shape.hidden_size,
+                          .layers = shape.num_hidden_layers,
+                          .parameters = job.model.parameter_count()}};
   try {
     train_and_record(job, folder, record);
   } catch (const std::exception&) {

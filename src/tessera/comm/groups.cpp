@@ -6,6 +6,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/comm/objects.h"
+#include "tessera/comm/sent_bytes.h"
 
 namespace tessera {
 
@@ -39,6 +40,11 @@ std::string first_difference(const std::vector<std::string>& mine,
 }
 
 }  // namespace
+
+SentBytes sent_bytes(const Group& group) {
+  const auto& recorder = group.state().world().recorder;
+  return recorder ? recorder->sent_bytes() : SentBytes();
+}
 
 Group on_lane(const Group& group, Lane lane) {
   return group_like(group, group.ranks(), lane);

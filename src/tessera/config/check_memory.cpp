@@ -21,18 +21,14 @@ struct Widths {
   int64_t state = 0;     // The optimizer's, with float32 copies of 16-bit weights.
 };
 
-int64_t width_of(const std::string& dtype) {
-  return dtype.ends_with("16") ? 2 : dtype == "fp64" ? 8 : 4;
-}
-
 Widths widths_of(const TrainConfig& config) {
-  const int64_t weight = width_of(config.train.dtype);
+  const int64_t weight = element_bytes(config.train.dtype);
   const std::string& compute = config.parallel.compute_dtype;
   const int64_t exact = std::max<int64_t>(weight, 4);
   const OptimSection& optim = config.optim;
   const int64_t moments = optim.kind == "adamw" ? 2 : optim.momentum > 0 ? 1 : 0;
   return {.weight = weight,
-          .gathered = compute == "same" ? weight : width_of(compute),
+          .gathered = compute == "same" ? weight : element_bytes(compute),
           .state = moments * exact + (weight < exact ? exact : 0)};
 }
 
@@ -89,6 +85,10 @@ std::string remedies(const TrainConfig& config) {
 }
 
 }  // namespace
+
+int64_t element_bytes(const std::string& dtype) {
+  return dtype.ends_with("16") ? 2 : dtype == "fp64" ? 8 : 4;
+}
 
 void check_memory(const TrainConfig& config, const LlamaConfig& shape, int64_t memory) {
   if (config.train.device != "cpu") return;

@@ -231,6 +231,8 @@ TEST(TrainConfig, TensorDegreesThatDoNotFitAreRefused) {
   EXPECT_EQ(resolve(with({})).parallel.nproc, 2);
   EXPECT_TRUE(contains(refusal(with({given("data.seq", "63")})),
                        "data.seq=63 is not a multiple of --tp 2"));
+  EXPECT_TRUE(contains(refusal(with({given("data.seq", "63")})), "nearest legal degrees: 1, 3"));
+  EXPECT_TRUE(contains(refusal(with({given("data.seq", "1")})), "nearest legal degrees: 1"));
   EXPECT_NO_THROW(resolve(with({given("data.seq", "63"), given("parallel.sp", "false")})));
   EXPECT_TRUE(contains(refusal(with({given("model.num_attention_heads", "3"),
                                      given("model.num_key_value_heads", "3")})),

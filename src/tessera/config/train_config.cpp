@@ -1,6 +1,8 @@
 #include "tessera/config/train_config.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "tessera/base/check.h"
 #include "tessera/config/fields.h"
@@ -69,11 +71,25 @@ void check_sharding(const ParallelSection& parallel) {
             " with a pipeline, which reduces gradients once per step; leave it out");
 }
 
+// The divisors next to a number that does not divide `total`.
+std::string nearest_divisors(int64_t total, int64_t wrong) {
+  int64_t below = std::min(wrong, total);
+  while (total % below != 0) --below;
+  if (wrong > total) return std::to_string(below);
+  int64_t above = wrong;
+  while (total % above != 0) ++above;
+  return concat(below, ", ", above);
+}
+
 void check_tensor(const TrainConfig& config) {
   const int64_t seq = config.data.seq;
   const int64_t tp = config.parallel.tp;
-  TSR_CHECK(!config.parallel.sp || seq % tp == 0, "data.seq=", seq, " is not a multiple of --tp ",
-            tp, ", whose ranks share the positions; choose another length, or give --no-sp");
+  if (config.parallel.sp && seq % tp != 0) {
+    throw ConfigError(concat("data.seq=", seq, " is not a multiple of --tp ", tp,
+                             ", whose ranks share the positions; choose another length, or give "
+                             "--no-sp; nearest legal degrees: ",
+                             nearest_divisors(seq, tp)));
+  }
   TSR_CHECK(!config.parallel.tp_async || (tp > 1 && config.parallel.sp),
             "--tp-async needs --tp above 1 and sequence parallelism; leave it out");
   if (!config.model.path.empty()) return;  // Checked when its shape is known.

@@ -120,6 +120,9 @@ void check(const TrainConfig& config);
 /// ConfigError for settings that are not available yet.
 void check_supported(const TrainConfig& config);
 
+/// Bytes per element of a dtype of the configuration: 4 of fp32.
+int64_t element_bytes(const std::string& dtype);
+
 /// ConfigError if the weights, gradients and optimizer state of one rank need more than `memory`
 /// bytes, the memory of its host. This is a lower bound: activations come on top, and ranks of one
 /// host share its memory. GPU memory is not checked.

@@ -77,21 +77,24 @@ Plan without_idle_groups(const Plan& all, const ParallelDims& dims,
               std::move(kept));
 }
 
-DialectPlan make_plan(const DialectQuery& query) {
-  const Dialect dialect = tessera_dialect();
-  const FlagReader flags(dialect, query.flags);
-  const std::string type = flags.text("dp-type").value_or("ddp");
-  const ParallelDims dims = dims_of(query.world, flags, type);
+DialectPlan layout_of(int64_t world, const ParallelDims& dims, const std::string& type) {
   std::vector<RoleOf> roles = roles_of(dims, type);
-  Plan plan = without_idle_groups(train_plan(query.world, dims), dims, roles);
+  Plan plan = without_idle_groups(train_plan(world, dims), dims, roles);
   std::erase_if(roles, [&](const RoleOf& role) { return plan.find(role.name) == nullptr; });
   std::vector<ShownLayout> layouts{shown_as_is("mesh", plan.layout("world"))};
   if (has_experts(dims)) layouts.push_back(shown_as_is("experts", plan.layout("experts")));
-  return {.dialect = dialect.name,
+  return {.dialect = "tessera",
           .plan = std::move(plan),
           .layouts = std::move(layouts),
           .notes = {{"dp-type", type, ""}},
           .roles = std::move(roles)};
+}
+
+DialectPlan make_plan(const DialectQuery& query) {
+  const Dialect dialect = tessera_dialect();
+  const FlagReader flags(dialect, query.flags);
+  const std::string type = flags.text("dp-type").value_or("ddp");
+  return layout_of(query.world, dims_of(query.world, flags, type), type);
 }
 
 std::vector<FlagValues> attempts(const DialectPlan& wanted) {
@@ -123,3 +126,11 @@ Dialect tessera_dialect() {
 }
 
 }  // namespace tessera::plan::detail
+
+namespace tessera {
+
+DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type) {
+  return plan::detail::layout_of(dims.world(), dims, data_parallel_type);
+}
+
+}  // namespace tessera

@@ -7,8 +7,6 @@
 namespace tessera {
 namespace {
 
-constexpr double kBytes = 2;  // Per element: bf16.
-
 void check_flag(const char* name, int64_t value) {
   TSR_CHECK(value > 0, name, " is ", value, ", but must be at least 1");
 }
@@ -26,10 +24,11 @@ Letters letters_of(const DialectPlan& layout, const TrainingStep& step) {
   const auto size = [&](Role role) { return static_cast<double>(layout.size(role)); };
   const double tokens = static_cast<double>(step.micro_batch) * static_cast<double>(step.sequence) /
                         size(Role::kContext);
-  return {.activations = kBytes * tokens * static_cast<double>(step.hidden),
+  const auto bytes = static_cast<double>(step.element_bytes);
+  return {.activations = bytes * tokens * static_cast<double>(step.hidden),
           .layers = static_cast<double>(step.layers) / size(Role::kPipeline),
           .microbatches = static_cast<double>(step.microbatches),
-          .weights = kBytes * step.num_parameters() / size(Role::kTensor) / size(Role::kPipeline),
+          .weights = bytes * step.num_parameters() / size(Role::kTensor) / size(Role::kPipeline),
           .tensor = size(Role::kTensor)};
 }
 
@@ -41,16 +40,23 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
   const double part = (n - 1) / n;
   switch (role) {
     case Role::kTensor:
+      if (step.sequence_parallel) {
+        return Traffic{"", "6 all-gathers and 4 reduce-scatters of activations per layer",
+                       "10 · M · L · A · (n−1)/n", Pattern::kRing, 10 * per_layer * part};
+      }
       return Traffic{"", "4 all-reduces of activations per layer and micro-batch",
                      "4 · M · L · A · 2(n−1)/n", Pattern::kRing, 4 * per_layer * 2 * part};
     case Role::kContext:
       return Traffic{
           "", "ring exchange of keys and values per layer, twice as much in the backward",
           "6 · M · L · A/tp · (n−1)", Pattern::kRing, 6 * per_layer / at.tensor * (n - 1)};
-    case Role::kPipeline:
+    case Role::kPipeline: {
+      const double times = n > 2 ? 2 : 1;
+      const bool splits = step.sequence_parallel && at.tensor > 1;  // Each rank its positions.
       return Traffic{"", "activations to the next stage, their gradients to the previous one",
-                     n > 2 ? "2 · M · A" : "M · A", Pattern::kLine,
-                     (n > 2 ? 2 : 1) * at.microbatches * at.activations};
+                     concat(n > 2 ? "2 · M · A" : "M · A", splits ? "/tp" : ""), Pattern::kLine,
+                     times * at.microbatches * at.activations / (splits ? at.tensor : 1)};
+    }
     case Role::kExpert:
       return Traffic{"", "tokens to their experts and back, forward and backward",
                      "4 · M · L · k · A · (n−1)/n", Pattern::kAllToAll,

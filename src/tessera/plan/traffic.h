@@ -7,6 +7,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/plan/dialect.h"
+#include "tessera/plan/train_plan.h"
 
 namespace tessera TSR_API {
 
@@ -19,6 +20,9 @@ struct TrainingStep {
   int64_t microbatches = 1;
   int64_t experts_per_token = 2;
   std::optional<int64_t> parameters = std::nullopt;  // Default: 12·layers·hidden².
+  int64_t element_bytes = 2;                         // bf16.
+  /// Sequence parallelism, whose backward pass gathers the inputs of column-parallel layers again.
+  bool sequence_parallel = false;
 
   double num_parameters() const;
 };
@@ -45,6 +49,10 @@ struct Traffic {
 /// The traffic of each kind of group with several ranks and significant volume, in the order of
 /// roles: an estimate to compare layouts, under traffic_assumptions().
 std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& step);
+
+/// The layout of a training run, with the roles of its groups. The type is one of
+/// data_parallel_types().
+DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type);
 
 const char* traffic_assumptions();
 

@@ -28,6 +28,11 @@ StepMetrics metrics_of(const JsonField& root) {
                       .mem_bytes = root.at("mem_bytes").integer()};
   if (root.has("validation_loss")) metrics.validation_loss = number(root.at("validation_loss"));
   if (root.has("loss_scale")) metrics.loss_scale = number(root.at("loss_scale"));
+  if (root.has("sent_bytes")) {
+    root.at("sent_bytes").members([&](const std::string& group, const JsonField& bytes) {
+      metrics.sent_bytes[group] = bytes.integer();
+    });
+  }
   if (root.has("skipped")) metrics.skipped = root.at("skipped").boolean();
   return metrics;
 }
@@ -51,6 +56,7 @@ std::string to_json(const StepMetrics& metrics) {
                                 {"mem_bytes", metrics.mem_bytes}};
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
   if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
+  if (!metrics.sent_bytes.empty()) object["sent_bytes"] = metrics.sent_bytes;
   if (metrics.skipped) object["skipped"] = true;
   return object.dump();
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +24,8 @@ struct StepMetrics {
   int64_t mem_bytes = 0;    // Peak memory of rank 0 so far.
   std::optional<double> validation_loss = std::nullopt;  // After the update, if measured.
   std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
+  /// What rank 0 sent in this step, by the name of the group. Empty for a single rank.
+  std::map<std::string, int64_t, std::less<>> sent_bytes = {};
   bool skipped = false;  // No update, since the loss or the gradients were non-finite.
 
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;

@@ -41,6 +41,7 @@ TEST(Metrics, KeepEveryBitOfANumber) {
   StepMetrics step = kStep;
   step.loss = 1.0 / 3;
   step.validation_loss = std::nextafter(2.0, 3.0);
+  step.sent_bytes = {{"tp", int64_t{1} << 40}, {"norm", 8}};
   EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
 }
 

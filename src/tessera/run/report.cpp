@@ -1,6 +1,7 @@
 #include "tessera/run/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 
@@ -11,6 +12,7 @@
 #include "tessera/draw/unit_timeline.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/format/unit_record.h"
+#include "tessera/plan/traffic.h"
 #include "tessera/plan/train_plan.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/schedule/measure.h"
@@ -95,7 +97,45 @@ void add_units(const std::string& run, std::vector<ReportPicture>& pictures) {
                       .svg = draw_svg(unit_timeline(record), concat("Rank ", record.rank), words)});
 }
 
+TrainingStep training_step(const TrainConfig& config, const ModelSize& model) {
+  const ParallelSection& parallel = config.parallel;
+  const int64_t slices = parallel.pp > 1 ? parallel.microbatches : config.optim.accumulate;
+  return {.hidden = model.hidden,
+          .layers = model.layers,
+          .sequence = config.data.seq,
+          .micro_batch = config.data.batch / (parallel.dp * slices),
+          .microbatches = slices,
+          .parameters = model.parameters,
+          .element_bytes = element_bytes(config.train.dtype),
+          .sequence_parallel = parallel.sp};
+}
+
+// Whether the ranks have different numbers of rows or layers, or send activations twice: the
+// formulas do not hold then.
+bool is_uneven(const TrainConfig& config, const TrainingStep& step) {
+  return step.micro_batch * step.microbatches * config.parallel.dp != config.data.batch ||
+         step.layers % config.parallel.pp != 0 || config.parallel.recompute == "full";
+}
+
 }  // namespace
+
+std::string sent_text(const TrainConfig& config, const ModelSize& model, const StepMetrics& step) {
+  const ParallelSection& parallel = config.parallel;
+  const TrainingStep shape = training_step(config, model);
+  std::vector<Traffic> expected;
+  if (!is_uneven(config, shape)) {
+    expected = traffic_of(train_layout(dims_of(parallel), parallel.dp_type), shape);
+  }
+  std::string text;
+  for (const auto& [group, bytes] : step.sent_bytes) {
+    text += concat(text.empty() ? "" : "\n", group, ": ", with_thousands(bytes), " bytes");
+    const auto known = std::ranges::find(expected, group, &Traffic::name);
+    if (known == expected.end()) continue;
+    text += concat("; ", known->formula, " = ",
+                   with_thousands(static_cast<int64_t>(std::llround(known->bytes))));
+  }
+  return text;
+}
 
 LossCurve loss_curve(std::span<const StepMetrics> steps) {
   LossCurve curve{.series = {series_of("training", steps, &StepMetrics::loss)}};

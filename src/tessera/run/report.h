@@ -17,6 +17,17 @@ LossCurve loss_curve(std::span<const StepMetrics> steps);
 /// The report page of a run: its charts and its configuration.
 ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> steps);
 
+/// The numbers of a model that traffic depends on.
+struct ModelSize {
+  int64_t hidden = 0;
+  int64_t layers = 0;
+  int64_t parameters = 0;
+};
+
+/// What rank 0 sent in this step: one line per group, with the formula of its role where there is
+/// one. "" if it sent nothing.
+std::string sent_text(const TrainConfig& config, const ModelSize& model, const StepMetrics& step);
+
 /// The groups of the run's plan that have several ranks; empty for a single process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/comm/sent_bytes.h"
 #include "tessera/format/pipeline_record.h"
 #include "tessera/format/unit_record.h"
 #include "tessera/mesh/realize.h"
@@ -64,6 +65,8 @@ class Engine {
   Parameters parameters() && { return std::move(parts_.parameters); }
   const RealizedPlan& plan() const& { return parts_.plan; }
   RealizedPlan plan() && { return std::move(parts_.plan); }
+  /// What this rank has sent so far, by the names of the plan's groups.
+  SentBytes sent_bytes() const { return tessera::sent_bytes(parts_.plan.group("loss")); }
   const Schedule& schedule() const { return parts_.pipeline.schedule(); }
 
   /// Receives the times of a recorded step.

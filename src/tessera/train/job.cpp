@@ -15,6 +15,7 @@
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
+#include "tessera/plan/head_split.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
@@ -125,6 +126,7 @@ void check_job(const TrainConfig& config) {
   check_supported(config);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
+  split_heads(shape.num_attention_heads, shape.num_key_value_heads, config.parallel.tp, 0);
   check_memory(config, shape, machine_memory());
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }

@@ -71,12 +71,24 @@ double gradient_factor(double norm, double clip, double scale) {
   return (clip > 0 ? clip_factor(norm, clip) : 1) / scale;
 }
 
+// Sent since `before`, by groups that sent anything.
+SentBytes sent_since(const SentBytes& before, const Engine& engine) {
+  SentBytes sent;
+  for (const auto& [group, bytes] : engine.sent_bytes()) {
+    const auto known = before.find(group);
+    const int64_t since = bytes - (known == before.end() ? 0 : known->second);
+    if (since > 0) sent[group] = since;
+  }
+  return sent;
+}
+
 // The time is from zero_grad() until the weights are updated and the loss is on the host. A
 // non-finite step ends before the update. The norm waits for the device anyway, so checking the
 // loss before the update costs nothing.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
                      const TrainerOptions& options, double rate) {
   const Clock::time_point start = Clock::now();
+  const SentBytes sent_before = engine.sent_bytes();
   const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
   optimizer.zero_grad();
   const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale);
@@ -92,6 +104,7 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   }
   metrics.ms = milliseconds_since(start);
   metrics.mem_bytes = peak_memory(engine.device());
+  metrics.sent_bytes = sent_since(sent_before, engine);
   return metrics;
 }
 

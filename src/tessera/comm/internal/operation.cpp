@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
+#include <string_view>
+
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
 
@@ -42,6 +44,25 @@ bool wait_step(c10d::Work& handle, std::chrono::milliseconds step) {
     if (handle.isCompleted()) throw;
     return false;
   }
+}
+
+int64_t total_bytes(std::span<const at::Tensor> tensors) {
+  int64_t sum = 0;
+  for (const at::Tensor& tensor : tensors) sum += static_cast<int64_t>(tensor.nbytes());
+  return sum;
+}
+
+// See sent_bytes(). Of operations with a root, a chain of ranks sends every byte once per link.
+int64_t sent_by(const Call& call, const Group& group) {
+  const std::string_view name = call.name;
+  const int64_t bytes = total_bytes(call.inputs);
+  const int64_t others = group.size() - 1;
+  const bool is_root = call.root && group.rank() == *call.root;
+  if (name.starts_with("all_gather")) return bytes * others;
+  if (name.starts_with("all_reduce")) return 2 * bytes * others / group.size();
+  if (name == "gather") return is_root ? 0 : bytes;
+  if (name == "scatter") return is_root ? bytes * others : 0;
+  return bytes * others / group.size();
 }
 
 }  // namespace
@@ -98,7 +119,9 @@ Operation begin(const Call& call, const Group& group) {
                                               .sequence = operation->sequence,
                                               .timeout = group.state().timeout(),
                                               .inputs = call.inputs,
-                                              .output = call.output}));
+                                              .output = call.output,
+                                              .purpose = group.state().name(),
+                                              .sent_bytes = sent_by(call, group)}));
   if (group.state().comparing()) compare_calls(call, *operation);
   return operation;
 }
@@ -118,7 +141,9 @@ Operation begin_p2p(std::span<const Message> messages, const Group& group) {
                              .p2p_sequence = operation->sequence,
                              .p2p = P2pEnds{is_send, group.rank().value, message.peer.value},
                              .timeout = group.state().timeout(),
-                             .inputs = {&message.tensor, 1}}));
+                             .inputs = {&message.tensor, 1},
+                             .purpose = group.state().name(),
+                             .sent_bytes = is_send ? total_bytes({&message.tensor, 1}) : 0}));
     if (group.state().comparing()) compare_ends(message, *operation);
   }
   return operation;

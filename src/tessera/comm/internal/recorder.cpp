@@ -112,7 +112,22 @@ uint64_t Recorder::scheduled(const std::shared_ptr<RecordedGroup>& group,
   keep_shapes(call.inputs, slot);
   slot.output = call.output ? std::make_unique<std::vector<int64_t>>(*call.output) : nullptr;
   if (!call.p2p) group->flight.last_enqueued = static_cast<int64_t>(call.sequence);
+  count(call);
   return record;
+}
+
+void Recorder::count(const RecordedCall& call) {
+  const auto known = sent_bytes_.find(call.purpose);
+  if (known != sent_bytes_.end()) {
+    known->second += call.sent_bytes;
+  } else {
+    sent_bytes_.emplace(call.purpose, call.sent_bytes);
+  }
+}
+
+SentBytes Recorder::sent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return sent_bytes_;
 }
 
 void Recorder::keep_shapes(std::span<const at::Tensor> inputs, Slot& slot) {

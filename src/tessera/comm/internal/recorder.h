@@ -10,9 +10,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/comm/launch_info.h"
+#include "tessera/comm/sent_bytes.h"
 #include "tessera/format/flight_dump.h"
 #include "tessera/topology/rank.h"
 
@@ -41,6 +43,8 @@ struct RecordedCall {
   std::chrono::milliseconds timeout{};
   std::span<const at::Tensor> inputs = {};
   std::optional<std::vector<int64_t>> output = std::nullopt;  // Default: as the inputs.
+  std::string_view purpose = {};  // The name of the caller's group; several share a communicator.
+  int64_t sent_bytes = 0;
 };
 
 /// The operation that a rank is in, or the last one it completed.
@@ -64,6 +68,8 @@ class Recorder {
   uint64_t scheduled(const std::shared_ptr<RecordedGroup>& group, const RecordedCall& call);
   void waiting(uint64_t record);
   void completed(uint64_t record);
+  /// Of all operations so far, by their purpose.
+  SentBytes sent_bytes() const;
 
   /// What this rank does outside of operations: "connect of group dp"; empty if nothing.
   void set_place(const std::string& place);
@@ -105,6 +111,7 @@ class Recorder {
   Slot* find(uint64_t record);
   const Slot& newest(uint64_t back) const;
   static std::string place_of(const Slot& slot);
+  void count(const RecordedCall& call);
   static void keep_shapes(std::span<const at::Tensor> inputs, Slot& slot);
   static std::vector<FlightTensor> inputs_of(const Slot& slot);
   static FlightEntry entry_of(const Slot& slot);
@@ -116,6 +123,7 @@ class Recorder {
   uint64_t num_records_ = 0;
   std::string place_;
   std::vector<std::shared_ptr<RecordedGroup>> groups_;
+  SentBytes sent_bytes_;
 };
 
 }  // namespace tessera::comm::detail

@@ -1,0 +1,82 @@
+// `tessera train --tp` as users run it: what it sends, and degrees that do not fit.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tessera/base/text.h"
+#include "tests/testkit/contains.h"
+#include "tests/testkit/process.h"
+#include "tests/testkit/temporary_folder.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testkit::contains;
+using testkit::Finished;
+
+std::string content_of_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
+}
+
+class TrainTensor : public testing::Test {
+ protected:
+  const testkit::TemporaryFolder folder_;
+  const std::string run_ = folder_.path("run");
+  const std::string tokens_ = folder_.file("tokens.bin", std::string(4096, '\1'));
+
+  Finished train(const std::string& flags) const {
+    return testkit::run(concat(TESSERA_PROGRAM, " train --data ", tokens_,
+                               " --steps 2 --threads 1 --dtype fp32 --run.save=false --run-dir ",
+                               run_, " ", flags));
+  }
+  json last_step() const {
+    std::istringstream lines(content_of_file(run_ + "/metrics.jsonl"));
+    std::string line, last;
+    while (std::getline(lines, line)) last = line;
+    return json::parse(last);
+  }
+};
+
+// 3 layers of 32, 4 rows of 8 positions; q = 1/2. The blocks send 10 · q · X each, the embedding
+// 2 · q · X, the head 3 · q · X; X = 4 · 4 · 8 · 32 bytes.
+TEST_F(TrainTensor, BytesSentPerGroupAreReportedBesideTheFormula) {
+  const Finished run = train(
+      "--tp 2 --batch 4 --seq 8 --model.vocab_size=300 --model.hidden_size=32 "
+      "--model.intermediate_size=48 --model.num_hidden_layers=3 "
+      "--model.num_attention_heads=4 --model.num_key_value_heads=4 --model.head_dim=8");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const int64_t half = 4 * 4 * 8 * 32 / 2;
+  const int64_t rows = 4 * 4 * 8;        // One float per position.
+  const int64_t norms = 4 * 32 * 7;      // The gradients of 7 norms.
+  const int64_t loss = rows + 2 * rows;  // Two all-reduces; of 2 ranks each sends all of it.
+  const int64_t sent = (3 * 10 + 2 + 3) * half + loss + norms;
+  EXPECT_EQ(last_step()["sent_bytes"]["tp"], sent);
+  const std::string line = concat("tp: ", with_thousands(sent),
+                                  " bytes; 10 · M · L · A · (n−1)/n = ", with_thousands(30 * half));
+  EXPECT_TRUE(contains(run.out, line)) << run.out;
+  EXPECT_TRUE(contains(content_of_file(run_ + "/report.html"), line));
+}
+
+TEST_F(TrainTensor, DegreesThatDoNotFitAFolderAreRefusedBeforeRanksStart) {
+  const std::string model = folder_.path("model");
+  std::filesystem::create_directory(model);
+  std::ofstream(model + "/config.json") << R"({"model_type":"llama","vocab_size":512,)"
+                                        << R"("hidden_size":48,"intermediate_size":64,)"
+                                        << R"("num_hidden_layers":1,"num_attention_heads":6,)"
+                                        << R"("num_key_value_heads":6})";
+  const Finished run = train(concat("--tp 4 --seq 8 --batch 4 --model ", model));
+  EXPECT_EQ(run.code, 2);
+  EXPECT_TRUE(contains(run.err, "nearest legal degrees: 3, 6")) << run.err;
+  EXPECT_FALSE(contains(run.err, "rank")) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(run_));
+}
+
+}  // namespace
+}  // namespace tessera
