@@ -36,8 +36,7 @@ at::Tensor packed_attention(const AttentionInputs& in, const PackedRows& rows, K
   std::iota(positions.begin(), positions.end(), 0);
   AttentionBlocks blocks;
   for (int64_t row = 0; row < in.q.size(0); ++row) {
-    add_causal_blocks(blocks, {row, row + 1}, positions, positions,
-                      rows[static_cast<size_t>(row)]);
+    add_causal_blocks(blocks, {row, row + 1}, positions, positions, rows[static_cast<size_t>(row)]);
   }
   return custom_attention(in, block_attention(std::move(blocks)), kept);
 }

@@ -139,10 +139,10 @@ void AttentionSum::add(const at::Tensor& keys, const at::Tensor& values,
   const at::Tensor v = dense_last(values);
   const BlockKernel& kernel = block_kernel_for(queries_);
   for (const AttentionBlock& block : blocks) {
-    const auto [output, log_sum_exp] = kernel.forward(
-        {part(queries_, block.rows, block.queries), part(k, block.rows, block.keys),
-         part(v, block.rows, block.keys)},
-        block.causal);
+    const auto [output, log_sum_exp] =
+        kernel.forward({part(queries_, block.rows, block.queries), part(k, block.rows, block.keys),
+                        part(v, block.rows, block.keys)},
+                       block.causal);
     merge(block, output, log_sum_exp);
   }
 }
@@ -180,8 +180,8 @@ AttentionKernel::Results AttentionSum::results() const {
   if (output_.defined()) return {output_.to(queries_.scalar_type()), log_sum_exp_};
   const at::TensorOptions options =
       queries_.options().dtype(gradient_sum_dtype(queries_.scalar_type()));
-  return {at::zeros_like(queries_),
-          at::full(queries_.sizes().slice(0, 3), -std::numeric_limits<double>::infinity(), options)};
+  return {at::zeros_like(queries_), at::full(queries_.sizes().slice(0, 3),
+                                             -std::numeric_limits<double>::infinity(), options)};
 }
 
 AttentionGradients::AttentionGradients(const at::Tensor& gradient, const at::Tensor& queries,

@@ -19,8 +19,8 @@ struct KernelHolder : torch::CustomClassHolder {
 class CustomAttention : public autograd::Function<CustomAttention> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& q,
-                            const at::Tensor& k, const at::Tensor& v,
-                            const AttentionKernel& kernel, KeptResults* kept) {
+                            const at::Tensor& k, const at::Tensor& v, const AttentionKernel& kernel,
+                            KeptResults* kept) {
     const auto compute = [&] { return kernel.forward({q, k, v}); };
     const AttentionKernel::Results results = kept == nullptr ? compute() : kept->results(compute);
     autograd::variable_list saved{q, k, v};

@@ -37,8 +37,7 @@ constexpr BlockKernel kCpu{
 
 constexpr BlockKernel kGpu{
     [](const AttentionInputs& in, bool causal) {
-      const auto made =
-          at::_scaled_dot_product_flash_attention(in.q, in.k, in.v, kDropout, causal);
+      const auto made = at::_scaled_dot_product_flash_attention(in.q, in.k, in.v, kDropout, causal);
       return BlockResults{std::get<0>(made), std::get<1>(made)};
     },
     [](const at::Tensor& gradient, const AttentionInputs& in, const BlockResults& results,
