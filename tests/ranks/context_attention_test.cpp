@@ -134,7 +134,8 @@ double error_of(const at::Tensor& x, const at::Tensor& exact, const World& world
   return (sums[0] / sums[1]).sqrt().item<double>();
 }
 
-// Sums over the ranks are in float32, so that more ranks do not round more often.
+// Sums over the ranks are in float32, so that more ranks do not round more often. The flash kernel
+// of a GPU rounds the output of each block.
 TEST(ContextAttention, InBfloat16IsAsExactAsOneProcess) {
   run_ranks(4, [](World& world) {
     const Tensors exact_inputs =
@@ -145,6 +146,7 @@ TEST(ContextAttention, InBfloat16IsAsExactAsOneProcess) {
       rounded.push_back(x.to(at::kBFloat16));
       exact.push_back(rounded.back().to(at::kDouble));
     }
+    const double bound = testkit::device().is_cpu() ? 1.1 : 1.3;
     const Tensors expected = run(exact, {});
     const Tensors alone = run(rounded, {});
     for (const char* const type : {"ring", "all-gather", "ulysses"}) {
@@ -153,7 +155,7 @@ TEST(ContextAttention, InBfloat16IsAsExactAsOneProcess) {
         const Tensors own = run_split(context, rounded, nullptr);
         for (size_t i = 0; i < own.size(); ++i) {
           const double error = error_of(own[i], context.cut(expected[i]), world);
-          RANK_EXPECT(error <= 1.1 * error_of(alone[i], expected[i]))
+          RANK_EXPECT(error <= bound * error_of(alone[i], expected[i]))
               << "tensor " << i << " of " << type << ", " << layout << ": " << error << " > "
               << error_of(alone[i], expected[i]);
         }

@@ -99,10 +99,6 @@ bool intersect(const Span& a, const Span& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-at::Tensor dense_last(const at::Tensor& tensor) {
-  return tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
-}
-
 }  // namespace
 
 void add_causal_blocks(AttentionBlocks& blocks, Span rows, std::span<const int64_t> queries,
@@ -125,7 +121,8 @@ at::ScalarType gradient_sum_dtype(at::ScalarType dtype) {
   return at::toOpMathType(dtype);
 }
 
-AttentionSum::AttentionSum(const at::Tensor& queries) : queries_(dense_last(queries)) {}
+AttentionSum::AttentionSum(const at::Tensor& queries)
+    : queries_(for_blocks(queries)), dtype_(queries.scalar_type()) {}
 
 bool AttentionSum::is_first(const AttentionBlock& block) const {
   return std::ranges::none_of(added_, [&](const AttentionBlock& other) {
@@ -135,8 +132,8 @@ bool AttentionSum::is_first(const AttentionBlock& block) const {
 
 void AttentionSum::add(const at::Tensor& keys, const at::Tensor& values,
                        const AttentionBlocks& blocks) {
-  const at::Tensor k = dense_last(keys);
-  const at::Tensor v = dense_last(values);
+  const at::Tensor k = for_blocks(keys);
+  const at::Tensor v = for_blocks(values);
   const BlockKernel& kernel = block_kernel_for(queries_);
   for (const AttentionBlock& block : blocks) {
     const auto [output, log_sum_exp] =
@@ -177,27 +174,28 @@ void AttentionSum::merge(const AttentionBlock& block, const at::Tensor& output,
 }
 
 AttentionKernel::Results AttentionSum::results() const {
-  if (output_.defined()) return {output_.to(queries_.scalar_type()), log_sum_exp_};
+  if (output_.defined()) return {output_.to(dtype_), log_sum_exp_};
   const at::TensorOptions options =
       queries_.options().dtype(gradient_sum_dtype(queries_.scalar_type()));
-  return {at::zeros_like(queries_), at::full(queries_.sizes().slice(0, 3),
+  return {at::zeros_like(queries_, queries_.options().dtype(dtype_)), at::full(queries_.sizes().slice(0, 3),
                                              -std::numeric_limits<double>::infinity(), options)};
 }
 
 AttentionGradients::AttentionGradients(const at::Tensor& gradient, const at::Tensor& queries,
                                        const AttentionKernel::Results& results)
-    : gradient_(dense_last(gradient)),
-      queries_(dense_last(queries)),
-      output_(results.at(0)),
+    : gradient_(for_blocks(gradient)),
+      queries_(for_blocks(queries)),
+      output_(for_blocks(results.at(0))),
       log_sum_exp_(results.at(1)),
+      dtype_(queries.scalar_type()),
       sum_(at::zeros_like(queries_,
                           queries.options().dtype(gradient_sum_dtype(queries.scalar_type())))) {}
 
 void AttentionGradients::add(const at::Tensor& keys, const at::Tensor& values,
                              const AttentionBlocks& blocks, const at::Tensor& key_gradients,
                              const at::Tensor& value_gradients) {
-  const at::Tensor all_keys = dense_last(keys);
-  const at::Tensor all_values = dense_last(values);
+  const at::Tensor all_keys = for_blocks(keys);
+  const at::Tensor all_values = for_blocks(values);
   const BlockKernel& kernel = block_kernel_for(queries_);
   for (const AttentionBlock& block : blocks) {
     const auto of_queries = [&](const at::Tensor& x) { return part(x, block.rows, block.queries); };
@@ -212,7 +210,7 @@ void AttentionGradients::add(const at::Tensor& keys, const at::Tensor& values,
 }
 
 at::Tensor AttentionGradients::queries() const {
-  return sum_.to(queries_.scalar_type());
+  return sum_.to(dtype_);
 }
 
 AttentionKernel block_attention(AttentionBlocks blocks) {

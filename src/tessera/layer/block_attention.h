@@ -50,7 +50,8 @@ class AttentionSum {
   bool is_first(const AttentionBlock& block) const;
   void merge(const AttentionBlock& block, const at::Tensor& output, const at::Tensor& log_sum_exp);
 
-  at::Tensor queries_;
+  at::Tensor queries_;  // In the dtype of the kernel.
+  at::ScalarType dtype_;
   at::Tensor output_ = {};
   at::Tensor log_sum_exp_ = {};
   AttentionBlocks added_ = {};
@@ -72,6 +73,7 @@ class AttentionGradients {
 
  private:
   at::Tensor gradient_, queries_, output_, log_sum_exp_;
+  at::ScalarType dtype_;
   at::Tensor sum_;
 };
 

@@ -105,6 +105,11 @@ constexpr BlockKernel kPlain{
 
 }  // namespace
 
+at::Tensor for_blocks(const at::Tensor& tensor) {
+  const at::Tensor made = tensor.is_cpu() ? wide(tensor) : tensor;
+  return made.stride(-1) == 1 ? made : made.contiguous();
+}
+
 const BlockKernel& block_kernel_for(const at::Tensor& queries) {
   if (queries.is_cpu()) return kCpu;
   const bool half = queries.scalar_type() == at::kBFloat16 || queries.scalar_type() == at::kHalf;

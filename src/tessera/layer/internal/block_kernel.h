@@ -20,6 +20,11 @@ struct BlockKernel {
                               const BlockResults& results, bool causal);
 };
 
+/// The tensor as kernels need it. On a CPU they compute bfloat16 and float16 in float32: the output
+/// of a block is not rounded before it is added, and the backward is faster without instructions
+/// for these dtypes.
+at::Tensor for_blocks(const at::Tensor& tensor);
+
 /// LibTorch's flash attention if it takes these queries, otherwise products of whole matrices.
 const BlockKernel& block_kernel_for(const at::Tensor& queries);
 
