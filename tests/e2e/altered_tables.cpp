@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "tests/e2e/altered_context.h"
 #include "tests/e2e/dice.h"
 
 namespace tessera::golden {
@@ -391,6 +392,7 @@ void alter_case(const std::string& name, json& one, Dice& dice) {
   if (name == "pipeline") alter_pipeline(one, dice);
   if (name == "dtensor") alter_dtensor(one, dice);
   if (name == "tensor_parallel") alter_tensor_parallel(one, dice);
+  if (name == "context_balance") alter_context_balance(one, dice);
   if (name == "olmo_tensors") {
     alter_flat_tensor(one, dice,
                       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16",

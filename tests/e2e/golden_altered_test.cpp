@@ -62,7 +62,8 @@ TEST_P(GoldenAltered, PassesAndFindsEveryWrongValue) {
   }
 }
 
-constexpr const char* kTables[] = {"rank_generator",
+constexpr const char* kTables[] = {"context_balance",
+                                   "rank_generator",
                                    "olmo_pipeline",
                                    "olmo_schedule",
                                    "pipeline",

@@ -134,6 +134,31 @@ inline const Rule kMeanLoss{"vocabulary-parallel cross-entropy",
                             "ours is the mean over positions; both sums share one all-reduce, and "
                             "one rank sends nothing"};
 
+inline const Rule kOneContextRank{
+    "sequence on one context-parallel rank",
+    "the peer cuts it in two chunks all the same; for ours any length is whole"};
+inline const Rule kUnequalContextPieces{
+    "sequence that does not divide over the context-parallel ranks",
+    "the peer gives them unequal pieces, which its ring cannot exchange"};
+inline const Rule kDocumentByDocument{
+    "packed documents on context-parallel ranks",
+    "the peer lists them one after the other and cuts the list, which loses the balance; ours "
+    "gives each rank two chunks of every document"};
+inline const Rule kDocumentRemainders{
+    "documents that are no multiples of twice the ranks",
+    "the peer refuses them; ours divides what is left of them together"};
+inline const Rule kEmptyDocument{"document without positions",
+                                 "the peer hands attention an empty document"};
+inline const Rule kBlockRemainder{"sequence that is no multiple of the block",
+                                  "the peer counts positions beyond the end"};
+inline const Rule kPaddingSubtracted{
+    "llama3 documents that need padding",
+    "the peer subtracts the padding, so that tokens are lost or it fails; ours appends a document "
+    "of padding, or refuses without a padding value"};
+inline const Rule kFewKeyValueHeads{
+    "fewer key-value heads than Ulysses has ranks",
+    "the peer fails; ours gives the ranks copies of their key-value head"};
+
 // Each gives the rule by which ours refuses an input that the peer takes; null where none does.
 
 /// Sizes, degrees and the like, one or a list; null is a default.

@@ -6,6 +6,7 @@
 
 #include "cli/parse.h"
 #include "tessera/base/check.h"
+#include "tessera/base/checked.h"
 
 namespace tessera::cli {
 namespace {
@@ -68,11 +69,31 @@ void add_page_flags(CLI::App& app, RanksFlags& flags) {
   add("--nodes-per-rack", flags.nodes_per_rack, "nodes that share a rack (all)");
   add("--hidden", flags.hidden, "hidden size of the model");
   add("--layers", flags.layers, "layers of the model");
-  add("--sequence", flags.sequence, "tokens in a sequence");
   add("--micro-batch", flags.micro_batch, "sequences in a micro-batch (1)");
   add("--microbatches", flags.microbatches, "micro-batches in a step (1)");
   add("--experts-per-token", flags.experts_per_token, "experts per token (2)");
   add("--parameters", flags.parameters, "parameters (12·layers·hidden²)");
+}
+
+void add_sequence_flags(CLI::App& app, RanksFlags& flags) {
+  const std::string group = "A sequence over the ranks of a cp group";
+  add_integer(app, "--sequence", flags.sequence, "tokens in a sequence");
+  app.get_option("--sequence")->group(group);
+  app.add_option("--cp-layout", flags.cp_layout,
+                 concat(join(context_layouts(), ", "), " (", context_layouts().front(), ")"))
+      ->type_name("NAME")
+      ->group(group);
+  app.add_option("--documents", flags.documents, "lengths of its documents, e.g. 512,1536")
+      ->type_name("N,N,…")
+      ->group(group);
+}
+
+DocumentLengths lengths_in(const std::string& text) {
+  DocumentLengths lengths;
+  for (const std::string_view part : split(text, ',')) {
+    lengths.push_back(checked_integer(part, "--documents"));
+  }
+  return lengths;
 }
 
 }  // namespace
@@ -104,6 +125,7 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
   add_own_flags(app, dialect, flags.layout);
   add_foreign_flags(app, dialect, flags.layout);
   refuse_dp(app, dialect);
+  add_sequence_flags(app, flags);
   add_page_flags(app, flags);
   app.footer(concat("Without sizes an example is shown: --world 64 ", to_string(dialect.example),
                     ".\nThe data-parallel size is the rest: world / (tp·cp·pp).\n",
@@ -112,10 +134,10 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
 }
 
 std::optional<TrainingStep> RanksFlags::step() const {
-  const bool any = hidden || layers || sequence || micro_batch || microbatches ||
-                   experts_per_token || parameters;
+  const bool any =
+      hidden || layers || micro_batch || microbatches || experts_per_token || parameters;
   if (!any) return std::nullopt;
-  TSR_CHECK(html, "sizes of a model (--hidden, --layers, --sequence, …) are for the page; ",
+  TSR_CHECK(html, "sizes of a model (--hidden, --layers, …) are for the page; ",
             "add --html FILE, or leave them out");
   TSR_CHECK(hidden && layers && sequence, "the traffic of a step needs --hidden, --layers and ",
             "--sequence; ",
@@ -130,6 +152,24 @@ std::optional<TrainingStep> RanksFlags::step() const {
                       .microbatches = microbatches.value_or(1),
                       .experts_per_token = experts_per_token.value_or(2),
                       .parameters = parameters};
+}
+
+std::optional<SequenceSplit> RanksFlags::split(int64_t cp) const {
+  const bool asked = cp_layout || documents || (sequence && !hidden && !layers);
+  TSR_CHECK(!asked || cp > 1, "--sequence, --cp-layout and --documents show a sequence over cp ",
+            "ranks, but cp is 1; raise it, or leave them out");
+  if (cp == 1 || !(asked || sequence || html)) return std::nullopt;
+  constexpr int64_t kTokensPerRank = 1024;
+  const DocumentLengths lengths =
+      documents
+          ? lengths_in(*documents)
+          : DocumentLengths{sequence ? *sequence : checked_multiply(kTokensPerRank, cp, "cp")};
+  SequenceSplit result =
+      make_sequence_split(cp_layout.value_or(context_layouts().front()), lengths, cp);
+  TSR_CHECK(!sequence || *sequence == result.layout.length(), "--documents ",
+            documents.value_or(""), " have ", result.layout.length(), " tokens, but --sequence is ",
+            sequence.value_or(0), "; leave one out");
+  return result;
 }
 
 void check_together(const RanksFlags& flags) {

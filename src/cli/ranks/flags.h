@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/app.h"
+#include "tessera/draw/sequence_split.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
 
@@ -19,6 +20,7 @@ struct RanksFlags {
   FlagValues layout;  // The dialect's own flags.
   std::optional<int64_t> world, rank, gpus_per_node, nodes_per_rack;
   std::optional<int64_t> hidden, layers, sequence;  // Of the page's training step.
+  std::optional<std::string> cp_layout, documents;  // Of a sequence over the ranks of a cp group.
   std::optional<int64_t> micro_batch, microbatches, experts_per_token, parameters;
   std::optional<std::string> svg, html, to;
   std::string color = "auto";
@@ -27,6 +29,9 @@ struct RanksFlags {
   bool is_example() const { return !world && layout.empty(); }
   /// The training step, if the flags describe one; ConfigError if they describe only part of it.
   std::optional<TrainingStep> step() const;
+  /// The sequence over the ranks of a cp group, if the flags ask for it, or there is a page and cp
+  /// is above 1: then one of 1,024 tokens per rank. ConfigError if cp is 1 but they ask for it.
+  std::optional<SequenceSplit> split(int64_t cp) const;
 };
 
 /// The dialect whose flags the arguments use: the value of --dialect or --from.

@@ -54,6 +54,21 @@ std::string open_object(const Json& object) {
   return text;
 }
 
+// Lists positions as [first, last + 1], unless there are too many runs of them.
+Json to_json(const SequenceSplit& split) {
+  Json json{{"layout", split.name},
+            {"length", split.layout.length()},
+            {"documents", split.documents},
+            {"causal_pairs", split.pairs}};
+  if (split.shown() < split.layout.length()) return json;
+  for (int64_t rank = 0; rank < split.layout.ranks(); ++rank) {
+    Json runs = Json::array();
+    for (const Span& run : split.layout.runs(rank)) runs.push_back({run.begin, run.end});
+    json["ranks"].push_back(std::move(runs));
+  }
+  return json;
+}
+
 // The groups of one rank may hold a million ranks: writes them without building a document.
 void write_rank(const RanksView& view, GlobalRank rank, std::ostream& out) {
   const auto coordinate = per_axis(
@@ -74,6 +89,7 @@ void write_ranks_json(const RanksView& view, std::ostream& out) {
   for (const Note& note : view.layout.notes) json[note.name] = note.value;
   json["sizes"] = per_axis(
       view, [](const Layout& layout, const auto& axis) { return layout.axis(axis).size(); });
+  if (view.sequence) json["sequence"] = to_json(*view.sequence);
   for (const GroupSpec& spec : view.plan().specs()) json["kinds"].push_back(to_json(spec));
   out << open_object(json);
   if (view.rank) {

@@ -34,12 +34,20 @@ DialectQuery query_of(const RanksFlags& flags) {
   return query;
 }
 
+int64_t cp_of(const RanksView& view) {
+  for (const auto& [label, shown, axis] : labelled_axes(view)) {
+    if (label == "cp") return shown->layout.axis(axis).size();
+  }
+  return 1;
+}
+
 RanksView view_of(const RanksFlags& flags, const DialectQuery& query) {
   RanksView view{.layout = plan_in(find_dialect(flags.dialect), query),
                  .machine = {query.gpus_per_node, flags.nodes_per_rack}};
   TSR_CHECK(!flags.rank || (0 <= *flags.rank && *flags.rank < query.world), "--rank ",
             flags.rank.value_or(0), " is outside the world; choose 0 to ", query.world - 1);
   if (flags.rank) view.rank = GlobalRank{*flags.rank};
+  view.sequence = flags.split(cp_of(view));
   return view;
 }
 
@@ -60,7 +68,8 @@ void write_pictures(const RanksView& view, const RanksFlags& flags) {
   std::string svg;
   std::string page;
   if (flags.svg) svg = svg_of(view);
-  if (flags.html) page = draw_page({headline(view), view.layout, view.machine, step});
+  if (flags.html)
+    page = draw_page({headline(view), view.layout, view.machine, step, view.sequence});
   if (flags.svg) write_file(*flags.svg, svg);
   if (flags.html) write_file(*flags.html, page);
 }

@@ -138,6 +138,7 @@ void write_ranks_text(const RanksView& view, const TerminalOptions& terminal, st
   } else {
     out << "(the grid is drawn for up to " << kLargestGrid << " ranks)\n\n";
   }
+  if (view.sequence) out << draw_terminal(*view.sequence, terminal);
   if (view.rank) {
     write_rank(view, *view.rank, terminal.width, out);
   } else {

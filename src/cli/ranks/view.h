@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/draw/rank_grid.h"
+#include "tessera/draw/sequence_split.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
 #include "tessera/plan/translate.h"
@@ -18,6 +19,7 @@ struct RanksView {
   DialectPlan layout;
   Machine machine = {};
   std::optional<GlobalRank> rank = std::nullopt;
+  std::optional<SequenceSplit> sequence = std::nullopt;
 
   int64_t world() const { return layout.plan.world(); }
   const Plan& plan() const { return layout.plan; }

@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/data/token_source.h"
 #include "tessera/format/llama_presets.h"
+#include "tessera/plan/context_layout.h"
 
 namespace tessera {
 namespace {
@@ -139,6 +140,14 @@ Fields data_fields() {
        .least = 0,
        .most = 0.9,
        .otherwise = "0.05; 0 if train.validate_every is 0"},
+      {.key = "documents",
+       .target = at<&C::data, &DataSection::documents>,
+       .help = "rows are packed documents: attention and positions end with each of them"},
+      {.key = "document_end",
+       .target = at<&C::data, &DataSection::document_end>,
+       .help = "the token that ends a document; 0 is the byte after each text of a folder",
+       .least = 0,
+       .most = kMostSize},
   };
 }
 
@@ -315,7 +324,7 @@ Fields parallel_fields() {
        .most = kMostRanks},
       {.key = "cp",
        .target = at<&C::parallel, &ParallelSection::cp>,
-       .help = "context parallelism; not available yet: refused above 1",
+       .help = "context parallelism: ranks that split each sequence",
        .flag = "--cp",
        .least = 1,
        .most = kMostRanks},
@@ -346,6 +355,25 @@ Fields parallel_fields() {
        .target = at<&C::parallel, &ParallelSection::tp_async>,
        .help = "products of tensor parallelism run in pieces beside their communication",
        .flag = "--tp-async"},
+      {.key = "cp_type",
+       .target = at<&C::parallel, &ParallelSection::cp_type>,
+       .help = "how the ranks of cp compute attention together",
+       .flag = "--cp-type",
+       .choices = context_parallel_types},
+      {.key = "cp_layout",
+       .target = at<&C::parallel, &ParallelSection::cp_layout>,
+       .help = "which positions each rank of cp holds",
+       .flag = "--cp-layout",
+       .choices = context_layouts},
+      {.key = "cp_sizes",
+       .target = at<&C::parallel, &ParallelSection::cp_sizes>,
+       .help = "cp_type hierarchical: ranks per all-to-all and per ring; their product is cp",
+       .flag = "--cp-sizes"},
+      {.key = "cp_head_stride",
+       .target = at<&C::parallel, &ParallelSection::cp_head_stride>,
+       .help = "cp_type all-gather: key-value heads per gather",
+       .least = 1,
+       .most = kMostSize},
       {.key = "dp_type",
        .target = at<&C::parallel, &ParallelSection::dp_type>,
        .help = "ddp: replicas; fsdp: shards; hsdp: replicas of shards; zero1: sharded optimizer",

@@ -183,7 +183,7 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
 }
 
 TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
-  for (const char* const name : {"cp", "ep", "etp"}) {
+  for (const char* const name : {"ep", "etp"}) {
     const TrainConfig config = resolve(
         {.flags = {given("parallel.dp", "2"), given(std::string("parallel.") + name, "2")}});
     EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
@@ -241,8 +241,31 @@ TEST(TrainConfig, TensorDegreesThatDoNotFitAreRefused) {
                        "--tp-async needs --tp above 1"));
 }
 
+TEST(TrainConfig, ContextParallelismMustFitTheSequenceAndTheHeads) {
+  const auto split = [](std::vector<ConfigAssignment> more) {
+    more.push_back(given("parallel.cp", "4"));
+    return refusal({.flags = more});
+  };
+  EXPECT_TRUE(contains(split({given("data.seq", "100")}), "multiple of"));
+  EXPECT_TRUE(
+      contains(split({given("data.seq", "8"), given("parallel.tp", "4")}), "--cp 4 × --tp 4"));
+  EXPECT_TRUE(
+      contains(split({given("parallel.cp_type", "ulysses"), given("model.num_attention_heads", "6"),
+                      given("model.head_dim", "8"), given("model.num_key_value_heads", "3")}),
+               "6 query heads"));
+  EXPECT_TRUE(contains(
+      split({given("parallel.cp_type", "hierarchical"), given("parallel.cp_sizes", "2,3")}),
+      "2·3"));
+  EXPECT_TRUE(contains(split({given("parallel.cp_sizes", "1.5,2")}), "whole numbers"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.cp_type", "ulysses")}}), "--cp above 1"));
+}
+
+TEST(TrainConfig, TheEndOfDocumentsNeedsDocuments) {
+  EXPECT_TRUE(contains(refusal({.flags = {given("data.document_end", "3")}}), "data.documents"));
+}
+
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name : {"parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {
+  for (const char* const name : {"parallel.ep", "parallel.etp", "run.resume"}) {
     EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
         << name;
   }

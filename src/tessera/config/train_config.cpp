@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "tessera/base/check.h"
@@ -32,7 +33,7 @@ void check_ranks(const ParallelSection& parallel) {
   TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
             ", tp=", parallel.tp, ", cp=", parallel.cp, ", pp=", parallel.pp, "), but --nproc is ",
             parallel.nproc, "; leave --nproc out, or change the degrees");
-  train_plan(parallel.nproc, dims_of(parallel));
+  train_plan(parallel.nproc, dims_of(parallel), context_of(parallel).sizes);
 }
 
 /// A setting that is not available yet.
@@ -47,7 +48,6 @@ std::string if_above_one(const ParallelSection& parallel) {
 }
 
 constexpr std::array kNotYet{
-    NotYet{"cp", if_above_one<&ParallelSection::cp>},
     NotYet{"ep", if_above_one<&ParallelSection::ep>},
     NotYet{"etp", if_above_one<&ParallelSection::etp>},
 };
@@ -84,17 +84,30 @@ std::string nearest_divisors(int64_t total, int64_t wrong) {
 void check_tensor(const TrainConfig& config) {
   const int64_t seq = config.data.seq;
   const int64_t tp = config.parallel.tp;
-  if (config.parallel.sp && seq % tp != 0) {
-    throw ConfigError(concat("data.seq=", seq, " is not a multiple of --tp ", tp,
+  const int64_t cp = config.parallel.cp;
+  const bool has_shares = seq % cp == 0;  // Otherwise the layout of cp refuses the length.
+  if (config.parallel.sp && has_shares && seq / cp % tp != 0) {
+    throw ConfigError(concat("data.seq=", seq, " is not a multiple of ",
+                             cp == 1 ? "" : concat("--cp ", cp, " × "), "--tp ", tp,
                              ", whose ranks share the positions; choose another length, or give "
                              "--no-sp; nearest legal degrees: ",
-                             nearest_divisors(seq, tp)));
+                             nearest_divisors(seq / cp, tp)));
   }
   TSR_CHECK(!config.parallel.tp_async || (tp > 1 && config.parallel.sp),
             "--tp-async needs --tp above 1 and sequence parallelism; leave it out");
-  if (!config.model.path.empty()) return;  // Checked when its shape is known.
-  const LlamaConfig& shape = config.model.shape;
-  split_heads(shape.num_attention_heads, shape.num_key_value_heads, tp, /*rank=*/0);
+}
+
+void check_context(const ParallelSection& parallel) {
+  TSR_CHECK(
+      parallel.cp > 1 || context_of(parallel) == ContextParallelOptions{},
+      "--cp-type, --cp-layout, --cp-sizes and parallel.cp_head_stride need --cp above 1; give "
+      "it as well, or leave them out");
+}
+
+void check_documents(const TrainConfig& config) {
+  const DataSection& data = config.data;
+  TSR_CHECK(data.documents || data.document_end == DataSection{}.document_end,
+            "data.document_end=", data.document_end, " needs data.documents=true; leave one out");
 }
 
 void check_pipeline(const TrainConfig& config) {
@@ -132,6 +145,28 @@ ParallelDims dims_of(const ParallelSection& parallel) {
   return dims;
 }
 
+ContextParallelOptions context_of(const ParallelSection& parallel) {
+  ContextParallelOptions options{.type = parallel.cp_type,
+                                 .layout = parallel.cp_layout,
+                                 .head_stride = parallel.cp_head_stride};
+  for (const double size : parallel.cp_sizes) {
+    TSR_CHECK(size >= 1 && size <= 65536 && size == std::floor(size), "parallel.cp_sizes has ",
+              size, "; give whole numbers from 1 to 65536");
+    options.sizes.push_back(static_cast<int64_t>(size));
+  }
+  return options;
+}
+
+void check_heads(const TrainConfig& config, const LlamaConfig& shape) {
+  const ParallelSection& parallel = config.parallel;
+  split_heads(shape.num_attention_heads, shape.num_key_value_heads, parallel.tp, /*rank=*/0);
+  check_context_parallel(context_of(parallel), {.cp = parallel.cp,
+                                                .sequence = config.data.seq,
+                                                .heads = shape.num_attention_heads,
+                                                .kv_heads = shape.num_key_value_heads,
+                                                .tp = parallel.tp});
+}
+
 void check(const TrainConfig& config) {
   if (config.model.path.empty()) check(config.model.shape);
   check_data(config.data);
@@ -142,6 +177,9 @@ void check(const TrainConfig& config) {
   TSR_CHECK(config.train.validate_every == 0 || config.data.validation_share > 0,
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
+  check_context(config.parallel);
+  check_documents(config);
+  if (config.model.path.empty()) check_heads(config, config.model.shape);
   check_ranks(config.parallel);
   check_sharding(config.parallel);
   check_tensor(config);

@@ -6,6 +6,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
+#include "tessera/plan/context_parallel.h"
 #include "tessera/plan/train_plan.h"
 
 /// The settings of a training run. fields.h lists all keys, docs/configuration.md documents them.
@@ -29,6 +30,8 @@ struct DataSection {
   bool shuffle = true;
   int64_t seed = 0;
   double validation_share = 0.05;
+  bool documents = false;    // Rows are packed documents.
+  int64_t document_end = 0;  // The last token of each document.
 
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
@@ -85,6 +88,10 @@ struct ParallelSection {
   int64_t etp = 1;
   bool sp = true;
   bool tp_async = false;
+  std::string cp_type = "ring";
+  std::string cp_layout = "head-tail";
+  std::vector<double> cp_sizes{};  // Whole numbers, of cp_type hierarchical.
+  int64_t cp_head_stride = 1;
   std::string dp_type = "ddp";
   int64_t dp_replicate = 1;
   std::string reshard = "all_but_last";
@@ -103,6 +110,9 @@ struct ParallelSection {
 /// The degrees of the section; ConfigError if they do not fit together.
 ParallelDims dims_of(const ParallelSection& parallel);
 
+/// How the section's cp ranks share a sequence. ConfigError if a size is no whole number.
+ContextParallelOptions context_of(const ParallelSection& parallel);
+
 struct TrainConfig {
   ModelSection model{};
   DataSection data{};
@@ -116,6 +126,10 @@ struct TrainConfig {
 
 /// ConfigError if values contradict each other.
 void check(const TrainConfig& config);
+
+/// ConfigError if the heads of the model do not fit the parallel degrees. check() does this for a
+/// model that is not from a folder.
+void check_heads(const TrainConfig& config, const LlamaConfig& shape);
 
 /// ConfigError for settings that are not available yet.
 void check_supported(const TrainConfig& config);

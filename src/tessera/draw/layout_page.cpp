@@ -15,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kMostDocuments = 64;  // Whose ends the page marks.
+
 /// Kinds of group that have identical groups.
 struct PageKind {
   std::vector<const GroupSpec*> specs;
@@ -149,6 +151,27 @@ Json symbols_json(const DialectPlan& layout, const TrainingStep& step) {
   return symbols;
 }
 
+Json sequence_json(const SequenceSplit& split) {
+  const int64_t shown = split.shown();
+  Json ranks = Json::array();
+  for (int64_t rank = 0; rank < std::min(split.layout.ranks(), kMostSplitRows); ++rank) {
+    Json runs = Json::array();
+    for (const Span& run : split.layout.runs(rank)) {
+      if (run.begin < shown) runs.push_back({run.begin, std::min(run.end, shown)});
+    }
+    ranks.push_back({{"runs", runs}, {"pairs", split.pairs[static_cast<size_t>(rank)]}});
+  }
+  return {{"name", split.name},
+          {"length", split.layout.length()},
+          {"shown", shown},
+          {"cp", split.layout.ranks()},
+          {"documents",
+           split.documents.size() > kMostDocuments ? Json::array() : Json(split.documents)},
+          {"num_documents", split.documents.size()},
+          {"ranks", ranks},
+          {"balance", balance_text(split)}};
+}
+
 }  // namespace
 
 std::string page_json(const LayoutPage& page) {
@@ -162,12 +185,14 @@ std::string page_json(const LayoutPage& page) {
             {"lines", Json::array()},
             {"axes", axes_json(layout)},
             {"kinds", Json::array()},
-            {"step", page.step.has_value()}};
+            {"step", page.step.has_value()},
+            {"sequence", nullptr}};
   if (page.machine.nodes_per_rack) json["nodes_per_rack"] = *page.machine.nodes_per_rack;
   for (const auto& [name, text] : layout.lines()) json["lines"].push_back({name, text});
   for (const PageKind& kind : kinds_of(layout)) {
     json["kinds"].push_back(kind_json(kind, page, traffic));
   }
+  if (page.sequence) json["sequence"] = sequence_json(*page.sequence);
   if (page.step) {
     json["symbols"] = symbols_json(layout, *page.step);
     json["assumptions"] = traffic_assumptions();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tessera/base/export.h"
+#include "tessera/draw/sequence_split.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/traffic.h"
 
@@ -18,6 +19,7 @@ struct LayoutPage {
   DialectPlan layout;
   Machine machine = {};
   std::optional<TrainingStep> step = std::nullopt;  // If given, the page shows traffic volumes.
+  std::optional<SequenceSplit> sequence = std::nullopt;  // If given, the page shows its layout.
 };
 
 /// The page as JSON: every kind of group with more than one rank; kinds with identical groups are

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
+#include "tessera/layer/documents.h"
 #include "tessera/layer/kept_results.h"
 #include "tessera/layer/weight_gradients.h"
 
@@ -17,6 +22,17 @@ struct TensorParallel {
   bool async = false;
 };
 
+struct Pass;
+
+/// Attention over the ranks that split a sequence; ContextParallel implements it.
+class ContextAttention {
+ public:
+  virtual ~ContextAttention() = default;
+  /// **Collective.** causal_attention() of whole sequences, from this rank's tokens.
+  virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
+                            const at::Tensor& values, const Pass& pass) const = 0;
+};
+
 /// Arguments of a forward pass, in addition to its input.
 struct Pass {
   /// Where layers put their weight gradients; null if the backward pass computes them itself.
@@ -26,6 +42,13 @@ struct Pass {
   /// Null if no layer is split over ranks, like a group of one. It must live until the end of the
   /// backward pass.
   const TensorParallel* tensor = nullptr;
+  /// Null if this rank has whole sequences. It must live until the end of the backward pass.
+  const ContextAttention* context = nullptr;
+  /// The position of each token of this rank in its document, [rows or 1, tokens] of int64, on the
+  /// device of the model; undefined: 0, 1, 2, …
+  at::Tensor positions = {};
+  /// The documents of the whole sequences; null if each row is one document.
+  std::shared_ptr<const PackedRows> documents = nullptr;
 };
 
 }  // namespace tessera

@@ -81,6 +81,13 @@ RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positio
   return {angles.cos().to(options), angles.sin().to(options)};
 }
 
+RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& positions) {
+  const auto picked = [&](const at::Tensor& all) {
+    return all.index_select(0, positions.flatten()).unflatten(0, positions.sizes());
+  };
+  return {picked(table.cosines), picked(table.sines)};
+}
+
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table) {
   return Rotation::apply(heads, table.cosines, table.sines);
 }

@@ -15,7 +15,7 @@ struct LlamaConfig;
 /// Llama 3.
 std::vector<double> rotary_frequencies(const LlamaConfig& config);
 
-/// Cosines and sines for consecutive positions, [positions, 1, pairs].
+/// Cosines and sines of positions, [positions, 1, pairs], or per row [rows, positions, 1, pairs].
 struct RotaryTable {
   at::Tensor cosines;
   at::Tensor sines;
@@ -24,6 +24,10 @@ struct RotaryTable {
 /// For positions 0 … positions-1. Angles are computed in double and rounded once.
 RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positions,
                          const at::TensorOptions& options);
+
+/// The entries of these positions, [rows or 1, positions] of int64, from a table of consecutive
+/// ones.
+RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& positions);
 
 /// Rotates heads [batch, positions, heads, 2·pairs] by their positions. Elements i and i + pairs
 /// form a pair, as in Hugging Face's weights.

@@ -8,6 +8,9 @@
 
 namespace tessera TSR_API {
 
+/// The target of a position that has no loss, e.g. the last token of a document.
+constexpr int64_t kIgnoredTarget = -100;
+
 /// ConfigError unless `tokens` is [batch, positions] of int64 with ids in the vocabulary; it names
 /// the position. Ids on a GPU are not checked, to avoid a synchronization: check them before the
 /// copy.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -73,6 +74,9 @@ struct Model {
   /// Builds these units. A parameter tied within them is one tensor, listed by the first unit.
   std::function<std::vector<Unit>(Span units)> build = {};
   ModelLoss loss = {};
+  /// The target of positions that have no loss, if there may be some. `loss` counts them in its
+  /// mean, as zeros; the engine divides by the number of the others in the whole batch.
+  std::optional<int64_t> ignored_target = std::nullopt;
   /// The units to divide evenly between stages. Units before them belong to the first stage, units
   /// after them to the last.
   Span layers = {};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/layer/tokens.h"
 #include "tessera/model/internal/llama_block.h"
 #include "tessera/model/weights.h"
 #include "tessera/parallel/tensor/column_linear.h"
@@ -129,8 +130,10 @@ Model llama_model(const LlamaConfig& config, const LlamaOptions& options) {
       .loss =
           [size = config.vocab_size](const at::Tensor& logits, const at::Tensor& targets,
                                      const Pass& pass) {
-            return vocabulary_loss(logits, targets, vocabulary_rows(size, pass), pass);
+            return vocabulary_loss(logits, targets, vocabulary_rows(size, pass), pass,
+                                   {.ignore_index = kIgnoredTarget, .count_ignored = true});
           },
+      .ignored_target = kIgnoredTarget,
       .layers = {1, count - 1}};
   if (config.tie_word_embeddings) model.tied = {{kEmbedding, 0, count - 1}};
   return model;

@@ -4,20 +4,15 @@
 #include <vector>
 
 #include "tessera/base/check.h"
+#include "tessera/plan/internal/head_degrees.h"
 #include "tessera/plan/internal/sizes.h"
 
-namespace tessera {
-using namespace plan::detail;
+namespace tessera::plan::detail {
 namespace {
-
 constexpr int64_t kMostHeads = 1 << 20;  // Bounds the search for legal degrees.
+}  // namespace
 
-struct Heads {
-  int64_t query;
-  int64_t kv;
-};
-
-void check_heads(Heads heads) {
+void check_heads(HeadCounts heads) {
   check_positive("heads", heads.query);
   check_positive("kv_heads", heads.kv);
   TSR_CHECK(heads.query <= kMostHeads, heads.query, " query heads are too many; the limit is ",
@@ -26,32 +21,34 @@ void check_heads(Heads heads) {
             heads.kv, " key-value heads; each key-value head serves equally many query heads");
 }
 
-bool is_legal(Heads heads, int64_t tp) {
-  return heads.query % tp == 0 && (heads.kv % tp == 0 || tp % heads.kv == 0);
+bool divides_heads(HeadCounts heads, int64_t degree) {
+  return heads.query % degree == 0 && (heads.kv % degree == 0 || degree % heads.kv == 0);
 }
 
-// The next legal degrees below and above; above the number of query heads there is none.
-std::vector<int64_t> nearest_degrees(Heads heads, int64_t tp) {
+std::vector<int64_t> nearest_degrees(HeadCounts heads, int64_t degree) {
   std::vector<int64_t> nearest;
-  int64_t below = std::min(tp, heads.query);
-  while (!is_legal(heads, below)) --below;
+  int64_t below = std::min(degree, heads.query);
+  while (!divides_heads(heads, below)) --below;
   nearest.push_back(below);
-  for (int64_t above = tp + 1; above <= heads.query; ++above) {
-    if (!is_legal(heads, above)) continue;
+  for (int64_t above = degree + 1; above <= heads.query; ++above) {
+    if (!divides_heads(heads, above)) continue;
     nearest.push_back(above);
     break;
   }
   return nearest;
 }
 
-}  // namespace
+}  // namespace tessera::plan::detail
+
+namespace tessera {
+using namespace plan::detail;
 
 HeadSplit split_heads(int64_t heads, int64_t kv_heads, int64_t tp, int64_t rank) {
-  const Heads all{heads, kv_heads};
+  const HeadCounts all{heads, kv_heads};
   check_heads(all);
   check_positive("tp", tp);
   TSR_CHECK(
-      is_legal(all, tp), "tp ", tp, " does not fit ", heads, " query heads and ", kv_heads,
+      divides_heads(all, tp), "tp ", tp, " does not fit ", heads, " query heads and ", kv_heads,
       " key-value heads: tp must divide the query heads, and divide the key-value heads or be "
       "a multiple of them; nearest legal degrees: ",
       join(nearest_degrees(all, tp), ", "));

@@ -38,6 +38,13 @@ void check_degrees(int64_t world, const ParallelDims& dims) {
             " does not divide dp·cp·tp = ", ranks, "; choose divisors of ", ranks);
 }
 
+void check_cp_sizes(const std::vector<int64_t>& sizes, int64_t cp) {
+  const bool fits = sizes.size() == 2 && sizes[0] >= 1 && sizes[1] >= 1 && cp % sizes[0] == 0 &&
+                    cp / sizes[0] == sizes[1];
+  TSR_CHECK(fits, "the hierarchical cp sizes ", join(sizes, "·"),
+            " are not two sizes with product ", cp, "; choose a divisor of cp and the quotient");
+}
+
 Layout world_layout(const ParallelDims& dims) {
   AxisSizes axes;
   for (size_t i = 0; i < kAxes; ++i) axes.push_back({kDegrees[i].name, dims.*kDegrees[i].member});
@@ -104,22 +111,34 @@ void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options) {
   dims.dp_shard = dp / dims.dp_replicate;
 }
 
-Plan train_plan(int64_t world, const ParallelDims& dims) {
+Plan train_plan(int64_t world, const ParallelDims& dims, const std::vector<int64_t>& cp_sizes) {
   check_degrees(world, dims);
   const Layout ranks = world_layout(dims);
   const Layout experts = expert_layout(dims);
   const AxisNames data{"dp_replicate", "dp_shard"};
   const AxisNames data_and_context{"dp_replicate", "dp_shard", "cp"};
-  return Plan(world, {{"world", ranks}, {"experts", experts}},
-              {spec("pp", ranks, {"pp"}), spec("dp_replicate", ranks, {"dp_replicate"}),
-               spec("dp_shard", ranks, {"dp_shard"}),
-               spec("dp_shard_cp", ranks, {"dp_shard", "cp"}), spec("cp", ranks, {"cp"}),
-               spec("tp", ranks, {"tp"}), spec("expert_replicate", experts, {"expert_replicate"}),
-               spec("expert_shard", experts, {"expert_shard"}), spec("ep", experts, {"ep"}),
-               spec("etp", experts, {"etp"}), spec("batch", ranks, data),
-               spec("loss", ranks, data_and_context), spec("grad", ranks, data_and_context),
-               spec("expert_grad", experts, {"expert_replicate", "expert_shard"}),
-               spec("norm", ranks, norm_axes(dims)), spec("embedding", ranks, {"pp"}, Ends{})});
+  std::vector<GroupSpec> groups{spec("pp", ranks, {"pp"}),
+                                spec("dp_replicate", ranks, {"dp_replicate"}),
+                                spec("dp_shard", ranks, {"dp_shard"}),
+                                spec("dp_shard_cp", ranks, {"dp_shard", "cp"}),
+                                spec("cp", ranks, {"cp"}),
+                                spec("tp", ranks, {"tp"}),
+                                spec("expert_replicate", experts, {"expert_replicate"}),
+                                spec("expert_shard", experts, {"expert_shard"}),
+                                spec("ep", experts, {"ep"}),
+                                spec("etp", experts, {"etp"}),
+                                spec("batch", ranks, data),
+                                spec("loss", ranks, data_and_context),
+                                spec("grad", ranks, data_and_context),
+                                spec("expert_grad", experts, {"expert_replicate", "expert_shard"}),
+                                spec("norm", ranks, norm_axes(dims)),
+                                spec("embedding", ranks, {"pp"}, Ends{})};
+  if (!cp_sizes.empty()) {
+    check_cp_sizes(cp_sizes, dims.cp);
+    groups.push_back(spec("cp_all_to_all", ranks, {"cp"}, Cut{cp_sizes[0]}));
+    groups.push_back(spec("cp_ring", ranks, {"cp"}, Cut{cp_sizes[1], cp_sizes[0]}));
+  }
+  return Plan(world, {{"world", ranks}, {"experts", experts}}, std::move(groups));
 }
 
 }  // namespace tessera

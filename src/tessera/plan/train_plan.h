@@ -60,8 +60,13 @@ void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options);
 ///   norm                                  sums the squares of disjoint parts
 ///   embedding                             the first and the last rank of a pipeline: tied weights
 ///
-/// ConfigError if a degree is below 1, the product is not `world`, or ep·etp does not divide
-/// dp·cp·tp.
-Plan train_plan(int64_t world, const ParallelDims& dims);
+/// With the sizes of hierarchical context parallelism (ContextParallelOptions), also:
+///
+///   cp_all_to_all                         sizes[0] consecutive ranks of a cp group
+///   cp_ring                               sizes[1] of these, rank i of each
+///
+/// ConfigError if a degree is below 1, the product is not `world`, ep·etp does not divide dp·cp·tp,
+/// or the product of the sizes is not cp.
+Plan train_plan(int64_t world, const ParallelDims& dims, const std::vector<int64_t>& cp_sizes = {});
 
 }  // namespace tessera

@@ -59,6 +59,19 @@ TEST(TrainPlan, TheEndsOfAPipelineShareTheEmbedding) {
   EXPECT_EQ(ranks(plan, 2, "embedding"), RankGroup{});
 }
 
+TEST(TrainPlan, HierarchicalContextParallelismHasGroupsOfBothLevels) {
+  const Plan plan = train_plan(8, {.cp = 4, .tp = 2}, {2, 2});
+  EXPECT_EQ(ranks(plan, 5, "cp"), to_ranks({1, 3, 5, 7}));
+  EXPECT_EQ(ranks(plan, 5, "cp_all_to_all"), to_ranks({5, 7}));
+  EXPECT_EQ(ranks(plan, 5, "cp_ring"), to_ranks({1, 5}));
+  const Plan plain = train_plan(8, {.cp = 4, .tp = 2});
+  EXPECT_EQ(plain.specs().size() + 2, plan.specs().size());
+  for (const std::vector<int64_t>& bad :
+       {std::vector<int64_t>{2, 3}, {4}, {2, 2, 1}, {-2, -2}, {0, 4}}) {
+    EXPECT_THROW(train_plan(8, {.cp = 4, .tp = 2}, bad), ConfigError);
+  }
+}
+
 TEST(TrainPlan, Refuses) {
   EXPECT_EQ(message_of<ConfigError>([] { train_plan(8, {.pp = 2, .tp = 2}); }),
             "the product of pp 2, dp 1, cp 1 and tp 2 is 4, but there are 8 ranks; change a degree "

@@ -5,6 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "tessera/data/documents.h"
+#include "tessera/layer/tokens.h"
+
 namespace tessera {
 namespace {
 
@@ -24,7 +27,14 @@ BatchTensors to_tensors(BatchRows rows) {
 }
 
 BatchTensors TokenBatches::rows(int64_t step, Span rows) const {
-  return to_tensors(batches_.rows(step, rows.begin, rows.end));
+  BatchRows made = batches_.rows(step, rows.begin, rows.end);
+  if (!document_end_) return to_tensors(std::move(made));
+  std::vector<int64_t> documents = document_numbers(made, *document_end_);
+  ignore_document_ends(made, *document_end_, kIgnoredTarget);
+  const std::array<int64_t, 2> shape{made.rows, made.seq};
+  BatchTensors tensors = to_tensors(std::move(made));
+  tensors.documents = tensor_of(std::move(documents), shape);
+  return tensors;
 }
 
 }  // namespace tessera

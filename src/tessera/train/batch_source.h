@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/export.h"
@@ -11,10 +12,13 @@
 
 namespace tessera TSR_API {
 
-/// Rows of a batch, along dimension 0 of both tensors.
+/// Rows of a batch, along dimension 0 of all tensors.
 struct BatchTensors {
   at::Tensor inputs;
   at::Tensor targets;
+  /// The number of each token's document, [rows, positions] of int64, on the CPU; undefined if each
+  /// row is one document.
+  at::Tensor documents = {};
 };
 
 /// The source of batches for the training loop.
@@ -28,10 +32,12 @@ class BatchSource {
   virtual BatchTensors rows(int64_t step, Span rows) const = 0;
 };
 
-/// Rows of tokens, [rows, seq] of int64: each target is the token after its input.
+/// Rows of tokens, [rows, seq] of int64: each target is the token after its input. With the token
+/// that ends a document, rows are packed documents, and the target of each end is kIgnoredTarget.
 class TokenBatches final : public BatchSource {
  public:
-  explicit TokenBatches(Batches batches) : batches_(std::move(batches)) {}
+  explicit TokenBatches(Batches batches, std::optional<int64_t> document_end = std::nullopt)
+      : batches_(std::move(batches)), document_end_(document_end) {}
 
   const Batches& batches() const& { return batches_; }
   Batches batches() && { return std::move(batches_); }
@@ -40,6 +46,7 @@ class TokenBatches final : public BatchSource {
 
  private:
   Batches batches_;
+  std::optional<int64_t> document_end_;
 };
 
 /// Takes over the memory of the rows.

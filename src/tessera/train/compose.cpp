@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/parallel/context/context_parallel.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
 #include "tessera/parallel/fsdp/fsdp_stage.h"
 #include "tessera/parallel/tensor/tensor_units.h"
@@ -38,7 +39,7 @@ void fill(const std::vector<ModelStage>& stages, const Model& model) {
 
 double share_of(const RealizedPlan& plan, int64_t batch) {
   const Span rows = rows_of(batch, plan.group("batch"));
-  return static_cast<double>(rows.size()) / static_cast<double>(batch);
+  return static_cast<double>(rows.size()) / static_cast<double>(batch * plan.group("cp").size());
 }
 
 // The parameters, by the group that reduces their gradients.
@@ -93,15 +94,43 @@ std::shared_ptr<DataParallel> data_parallel_of(ModelStage& stage, const Model& m
   return shards ? shard(stage, model, plan, options) : replicate(stage, plan, options);
 }
 
-using SharedTensorParallel = std::shared_ptr<const TensorParallel>;
+ContextGroups context_groups(const RealizedPlan& plan, const ContextParallelOptions& options) {
+  ContextGroups groups{.cp = plan.group("cp")};
+  if (options.sizes.empty()) return groups;
+  groups.all_to_all = plan.group("cp_all_to_all");
+  groups.ring = plan.group("cp_ring");
+  return groups;
+}
+
+/// What splits the work within units.
+struct Splits {
+  std::shared_ptr<const TensorParallel> tensor;
+  std::shared_ptr<const ContextParallel> context;
+  at::Device device;
+
+  /// The arguments of the units for one microbatch.
+  Pass pass(const StagePass& given) const {
+    Pass made{.deferred = given.deferred, .tensor = tensor.get(), .context = context.get()};
+    const auto documents = given.keywords->find(kDocuments);
+    if (documents != given.keywords->end()) {
+      made.documents =
+          std::make_shared<const PackedRows>(packed_rows(std::get<at::Tensor>(documents->second)));
+    }
+    const auto length = given.keywords->find(kLength);
+    if (length == given.keywords->end()) return made;
+    made.positions = context->positions(std::get<int64_t>(length->second), made.documents.get());
+    if (made.positions.defined()) made.positions = made.positions.to(device);
+    return made;
+  }
+};
 
 Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel,
-                     const SharedTensorParallel& tensor) {
-  const auto forward = [units = stage.units, tensor](const Tensors& inputs, const StagePass& pass) {
+                     const Splits& splits) {
+  const auto forward = [units = stage.units, splits](const Tensors& inputs,
+                                                     const StagePass& given) {
+    const Pass pass = splits.pass(given);
     at::Tensor x = inputs.at(0);
-    for (const Unit& unit : units) {
-      x = unit.forward(x, {.deferred = pass.deferred, .tensor = tensor.get()});
-    }
+    for (const Unit& unit : units) x = unit.forward(x, pass);
     return Tensors{x};
   };
   return {.index = stage.index,
@@ -113,9 +142,9 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
                     .last_backward = [data_parallel] { data_parallel->last_backward(); }}};
 }
 
-PipelineLoss pipeline_loss(const ModelLoss& loss, const SharedTensorParallel& tensor) {
-  return [loss, tensor](const Tensors& outputs, const at::Tensor& target) {
-    return loss(outputs.at(0), target, {.tensor = tensor.get()});
+PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
+  return [loss, splits](const Tensors& outputs, const at::Tensor& target) {
+    return loss(outputs.at(0), target, {.tensor = splits.tensor.get()});
   };
 }
 
@@ -126,6 +155,9 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
+  const auto context = std::make_shared<const ContextParallel>(
+      context_groups(plan, options.context), options.context);
+  const Splits splits{tensor, context, options.device};
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
     cut_tensors(stage.units);
@@ -136,19 +168,21 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<Stage> made;
   for (size_t i = 0; i < stages.size(); ++i) {
     data_parallel[i]->start();
-    made.push_back(pipeline_stage(stages[i], data_parallel[i], tensor));
+    made.push_back(pipeline_stage(stages[i], data_parallel[i], splits));
   }
   TiedParameters tied(model, stages, options.schedule, plan);
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
-                    {.loss = pipeline_loss(model.loss, tensor), .device = options.device});
+                    {.loss = pipeline_loss(model.loss, splits), .device = options.device});
   const Parameters parameters = trained_parameters(stages);
   return Engine({.plan = plan,
                  .parameters = parameters,
                  .tensor = TensorGradients(parameters, *tensor),
+                 .context = context,
                  .data_parallel = std::move(data_parallel),
                  .tied = std::move(tied),
                  .pipeline = std::move(pipeline),
                  .batch = options.batch,
+                 .ignored_target = model.ignored_target,
                  .device = options.device});
 }
 

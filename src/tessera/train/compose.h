@@ -11,6 +11,7 @@
 #include "tessera/parallel/ddp/ddp.h"
 #include "tessera/parallel/fsdp/fsdp_options.h"
 #include "tessera/parallel/recompute/recompute.h"
+#include "tessera/plan/context_parallel.h"
 #include "tessera/schedule/schedule.h"
 #include "tessera/train/engine.h"
 
@@ -26,6 +27,7 @@ struct ComposeOptions {
   bool sequence = true;                    // Sequence parallelism, if the plan has tp.
   bool tensor_async = false;               // Products of tp beside their communication.
   Recompute recompute = Recompute::kNone;  // Activation checkpointing of each unit.
+  ContextParallelOptions context = {};     // If the plan has cp.
   DdpOptions ddp = {};                     // If the plan only replicates.
   FsdpOptions fsdp = {};                   // If the plan shards. compose() sets `when` and `share`.
 };

@@ -3,10 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "tessera/comm/collectives.h"
+#include "tessera/layer/documents.h"
 #include "tessera/optim/clip.h"
 
 namespace tessera {
@@ -23,27 +25,51 @@ Span Engine::rows() const {
 }
 
 double Engine::share() const {
-  return static_cast<double>(rows().size()) / static_cast<double>(parts_.batch);
+  return static_cast<double>(rows().size()) /
+         static_cast<double>(parts_.batch * parts_.plan.group("cp").size());
+}
+
+PipelineBatch Engine::batch_of(const at::Tensor& inputs, const at::Tensor& targets,
+                               const at::Tensor& documents) const {
+  PipelineBatch batch;
+  std::optional<PackedRows> rows;
+  if (documents.defined()) {
+    rows = packed_rows(documents);
+    batch.keywords[kDocuments] = documents;
+  }
+  if (inputs.dim() > 1) batch.keywords[kLength] = inputs.size(1);
+  batch.inputs = {parts_.context->cut(inputs, rows ? &*rows : nullptr)};
+  batch.target = parts_.context->cut(targets, rows ? &*rows : nullptr);
+  return batch;
+}
+
+double Engine::counted_share(const at::Tensor& targets) const {
+  if (!parts_.ignored_target) return 1;
+  const at::Tensor own = (targets != *parts_.ignored_target).sum(at::kDouble);
+  const at::Tensor counted = all_reduce(own, parts_.plan.group("batch")).wait();
+  const int64_t all = targets.numel() / targets.size(0) * parts_.batch;
+  return std::max(counted.item<double>(), 1.0) / static_cast<double>(all);
 }
 
 at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets,
-                              double loss_scale) {
+                              double loss_scale, const at::Tensor& documents) {
   const int64_t step = steps_++;
   const UnitRecorder units = begin_record(step);
   for (const auto& stage : parts_.data_parallel) {
     stage->record(units);
     stage->begin_step();
   }
-  const PipelineResult result = parts_.pipeline.step({.inputs = {inputs},
-                                                      .target = targets,
-                                                      .loss_scale = loss_scale,
-                                                      .record = units.is_recording(),
-                                                      .step = step});
+  const double counted = counted_share(targets);
+  PipelineBatch batch = batch_of(inputs, targets, documents);
+  batch.loss_scale = loss_scale / counted;
+  batch.record = units.is_recording();
+  batch.step = step;
+  const PipelineResult result = parts_.pipeline.step(batch);
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();
   parts_.tied.add_gradients();
   if (units.is_recording()) end_record(result, step, units);
-  return mean_over_all(result.loss);
+  return mean_over_all(result.loss, counted);
 }
 
 UnitRecorder Engine::begin_record(int64_t step) const {
@@ -56,7 +82,7 @@ void Engine::end_record(const PipelineResult& result, int64_t step,
                         const UnitRecorder& units) const {
   const auto end = std::chrono::steady_clock::now();
   const Group& pp = parts_.plan.group("pp");
-  if (pp.size() > 1 && parts_.plan.group("batch").rank() == GroupRank{0}) {
+  if (pp.size() > 1 && parts_.plan.group("loss").rank() == GroupRank{0}) {
     recorder_.pipeline(*result.record);
   }
   std::vector<UnitEvent> events = units.events(result.started, end);
@@ -67,14 +93,16 @@ void Engine::end_record(const PipelineResult& result, int64_t step,
                    .events = std::move(events)});
 }
 
-at::Tensor Engine::evaluate(const at::Tensor& inputs, const at::Tensor& targets) {
-  return mean_over_all(parts_.pipeline.evaluate({.inputs = {inputs}, .target = targets}).loss);
+at::Tensor Engine::evaluate(const at::Tensor& inputs, const at::Tensor& targets,
+                            const at::Tensor& documents) {
+  const PipelineBatch batch = batch_of(inputs, targets, documents);
+  return mean_over_all(parts_.pipeline.evaluate(batch).loss, counted_share(targets));
 }
 
-at::Tensor Engine::mean_over_all(const at::Tensor& loss) const {
+at::Tensor Engine::mean_over_all(const at::Tensor& loss, double counted) const {
   const at::TensorOptions scalar = at::device(device()).dtype(at::kDouble);
   const at::Tensor part =
-      loss.defined() ? loss.detach().to(scalar) * share() : at::zeros({}, scalar);
+      loss.defined() ? loss.detach().to(scalar) * (share() / counted) : at::zeros({}, scalar);
   const at::Tensor mean = all_reduce(part, parts_.plan.group("loss")).wait();
   return all_reduce(mean, parts_.plan.group("pp")).wait();  // Ranks without the last stage add 0.
 }

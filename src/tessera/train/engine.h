@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -12,6 +13,7 @@
 #include "tessera/format/pipeline_record.h"
 #include "tessera/format/unit_record.h"
 #include "tessera/mesh/realize.h"
+#include "tessera/parallel/context/context_parallel.h"
 #include "tessera/parallel/data_parallel.h"
 #include "tessera/parallel/pipeline/pipeline.h"
 #include "tessera/parallel/tensor/tensor_gradients.h"
@@ -24,15 +26,21 @@ namespace tessera TSR_API {
 /// This rank's rows of a batch that the ranks of a group share.
 Span rows_of(int64_t batch, const Group& sharers);
 
+/// Keywords of the pipeline's stages: the positions of a whole row, and BatchTensors::documents.
+inline constexpr const char* kLength = "length";
+inline constexpr const char* kDocuments = "documents";
+
 /// The parts of an engine; made by compose().
 struct EngineParts {
   RealizedPlan plan;
   Parameters parameters;  // Updated by this rank's optimizer.
   TensorGradients tensor;
+  std::shared_ptr<const ContextParallel> context;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;
   Pipeline pipeline;
-  int64_t batch;  // Rows per global batch.
+  int64_t batch;                          // Rows per global batch.
+  std::optional<int64_t> ignored_target;  // Model::ignored_target.
   at::Device device;
 };
 
@@ -53,9 +61,17 @@ class Engine {
   /// **Collective.** Forward and backward of one global batch: accumulates the gradient of its mean
   /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, the same on all
   /// ranks.
-  at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1);
+  ///
+  /// `inputs` and `targets` are this rank's rows(), whole: with context parallelism, the engine
+  /// takes this rank's positions. `documents` is BatchTensors::documents; it may be undefined.
+  at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1,
+                        const at::Tensor& documents = {});
   /// **Collective.** The mean loss of a global batch, without gradients.
-  at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets);
+  at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets,
+                      const at::Tensor& documents = {});
+  /// **Collective.** The share of the targets of a global batch that count in its loss, from this
+  /// rank's rows.
+  double counted_share(const at::Tensor& targets) const;
   /// **Collective.** The 2-norm of the gradients of the whole model, the same on all ranks. It may
   /// be non-finite. A loss scale is part of it.
   double grad_norm() const;
@@ -79,13 +95,17 @@ class Engine {
   void record(int64_t every, Recorder recorder);
 
  private:
-  /// This rank's rows / all rows of a batch.
+  /// This rank's positions of its rows.
+  PipelineBatch batch_of(const at::Tensor& inputs, const at::Tensor& targets,
+                         const at::Tensor& documents) const;
+  /// This rank's tokens / all tokens of a batch.
   double share() const;
   /// Starts to record the units, if the step is to be recorded.
   UnitRecorder begin_record(int64_t step) const;
   void end_record(const PipelineResult& result, int64_t step, const UnitRecorder& units) const;
-  /// The mean loss on all ranks, from the losses of the ranks with the last stage.
-  at::Tensor mean_over_all(const at::Tensor& loss) const;
+  /// The mean loss over the counted share of all targets, on all ranks, from the losses of the
+  /// ranks with the last stage.
+  at::Tensor mean_over_all(const at::Tensor& loss, double counted) const;
 
   EngineParts parts_;
   int64_t steps_ = 0;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "tessera/base/check.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/machine.h"
 #include "tessera/comm/collectives.h"
@@ -108,16 +109,29 @@ std::string of_first_rank(const std::string& text, const Group& group) {
   return {bytes.begin(), bytes.end()};
 }
 
+void check_documents(const DataSection& data, const LlamaConfig& shape) {
+  TSR_CHECK(!data.documents || data.document_end < shape.vocab_size,
+            "data.document_end=", data.document_end, " is outside the vocabulary of ",
+            shape.vocab_size, "; choose a token of it");
+}
+
+std::optional<int64_t> document_end(const DataSection& data) {
+  return data.documents ? std::optional(data.document_end) : std::nullopt;
+}
+
 // Without validation, no data is held out.
 std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainConfig& config) {
   const TokenData data = open_data(config);
   BatchOptions options = batch_options(config.data);
-  if (config.train.validate_every == 0) return {TokenBatches(Batches(data, options)), std::nullopt};
+  const std::optional<int64_t> end = document_end(config.data);
+  if (config.train.validate_every == 0) {
+    return {TokenBatches(Batches(data, options), end), std::nullopt};
+  }
   const TokenData::Split split = data.split(config.data.validation_share);
-  TokenBatches batches(Batches(split.train, options, "training part of the data"));
+  TokenBatches batches(Batches(split.train, options, "training part of the data"), end);
   options.shuffle = false;
   return {std::move(batches),
-          TokenBatches(Batches(split.validation, options, "validation part of the data"))};
+          TokenBatches(Batches(split.validation, options, "validation part of the data"), end)};
 }
 
 }  // namespace
@@ -126,7 +140,8 @@ void check_job(const TrainConfig& config) {
   check_supported(config);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
-  split_heads(shape.num_attention_heads, shape.num_key_value_heads, config.parallel.tp, 0);
+  check_heads(config, shape);
+  check_documents(config.data, shape);
   check_memory(config, shape, machine_memory());
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }

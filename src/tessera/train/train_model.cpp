@@ -102,7 +102,9 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
   const LlamaConfig shape = shape_of(config.model);
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
-  const RealizedPlan plan = realize(train_plan(world.size(), dims_of(config.parallel)), world);
+  const ContextParallelOptions context = context_of(config.parallel);
+  const RealizedPlan plan =
+      realize(train_plan(world.size(), dims_of(config.parallel), context.sizes), world);
   TrainModel made{.engine = compose(model_of(config, shape, options), plan,
                                     {.batch = config.data.batch,
                                      .schedule = schedule_of(config),
@@ -110,6 +112,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
                                      .sequence = config.parallel.sp,
                                      .tensor_async = config.parallel.tp_async,
                                      .recompute = recompute_of(config.parallel),
+                                     .context = context,
                                      .fsdp = fsdp_of(config.parallel)}),
                   .shape = shape,
                   .dtype = options.dtype};

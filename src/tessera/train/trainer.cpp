@@ -41,8 +41,10 @@ int64_t peak_memory(at::Device device) {
 }
 
 BatchTensors batch_of(const Engine& engine, const BatchSource& batches, int64_t step) {
-  const auto [inputs, targets] = batches.rows(step, engine.rows());
-  return {.inputs = inputs.to(engine.device()), .targets = targets.to(engine.device())};
+  const auto [inputs, targets, documents] = batches.rows(step, engine.rows());
+  return {.inputs = inputs.to(engine.device()),
+          .targets = targets.to(engine.device()),
+          .documents = documents};
 }
 
 void check_batches(const Engine& engine, const BatchSource& batches) {
@@ -91,7 +93,7 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   const SentBytes sent_before = engine.sent_bytes();
   const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
   optimizer.zero_grad();
-  const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale);
+  const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale, batch.documents);
   StepMetrics metrics{.grad_norm = engine.grad_norm() / scale, .lr = rate};
   metrics.loss = loss.item<double>();
   if (is_finite(metrics)) {
@@ -161,11 +163,14 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
 double mean_loss(Engine& engine, const BatchSource& batches, int64_t count) {
   check_batches(engine, batches);
   double sum = 0;
+  double weight = 0;
   for (int64_t i = 0; i < count; ++i) {
     const BatchTensors batch = batch_of(engine, batches, i);
-    sum += engine.evaluate(batch.inputs, batch.targets).item<double>();
+    const double share = engine.counted_share(batch.targets);
+    sum += share * engine.evaluate(batch.inputs, batch.targets, batch.documents).item<double>();
+    weight += share;
   }
-  return sum / static_cast<double>(count);
+  return sum / weight;
 }
 
 }  // namespace tessera

@@ -48,7 +48,7 @@ struct TrainerHooks {
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 
-/// The mean loss over the first `count` batches, without gradients.
+/// The mean loss over all targets of the first `count` batches, without gradients.
 double mean_loss(Engine& engine, const BatchSource& batches, int64_t count);
 
 }  // namespace tessera

@@ -12,8 +12,8 @@ namespace tessera TSR_API {
 ///
 ///   TrainingSetup setup = nemo::training_setup(world.size(), nemo::FSDP2Config{});
 ///   setup.options.batch = 32;
-///   Engine engine =
-///       compose(model, realize(train_plan(world.size(), setup.dims), world), setup.options);
+///   const Plan plan = train_plan(world.size(), setup.dims, setup.options.context.sizes);
+///   Engine engine = compose(model, realize(plan, world), setup.options);
 ///
 /// The batch, the device and the schedule of a pipeline are the caller's.
 struct TrainingSetup {

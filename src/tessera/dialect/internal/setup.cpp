@@ -1,8 +1,5 @@
 #include "tessera/dialect/internal/setup.h"
 
-#include <array>
-#include <utility>
-
 #include "tessera/base/check.h"
 
 namespace tessera::dialect::detail {
@@ -12,12 +9,8 @@ int64_t size_of(const Layout& layout, const std::string& axis) {
 }
 
 TrainingSetup setup_of(ParallelDims dims, const DataParallelOptions& data) {
-  const std::array unsupported{std::pair{"context", dims.cp},
-                               std::pair{"expert", dims.ep * dims.etp}};
-  for (const auto& [kind, degree] : unsupported) {
-    TSR_CHECK(degree == 1, kind, " parallelism of degree ", degree,
-              " is not available in training yet; set it to 1");
-  }
+  TSR_CHECK(dims.ep * dims.etp == 1, "expert parallelism of degree ", dims.ep * dims.etp,
+            " is not available in training yet; set it to 1");
   set_data_parallel(dims, data);
   TrainingSetup setup{.dp_type = data.type, .dims = dims};
   if (data.type == "zero1") setup.options.fsdp.reshard = Reshard::kKeep;

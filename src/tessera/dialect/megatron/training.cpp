@@ -16,6 +16,15 @@ void check_order(const Layout& decoder, const MegatronConfig& config, const Para
             "tp-cp-ep-dp-pp");
 }
 
+// The exchange is Megatron-Core's default, p2p; with sizes a2a+p2p.
+ContextParallelOptions context_of(const MegatronConfig& config) {
+  const std::vector<int64_t>& sizes = config.hierarchical_context_parallel_sizes;
+  if (sizes.empty()) return {};
+  TSR_CHECK(sizes.size() == 2, "hierarchical_context_parallel_sizes ", join(sizes, "·"), " has ",
+            sizes.size(), " levels; training takes 2, all-to-all and ring");
+  return {.type = "hierarchical", .sizes = sizes};
+}
+
 }  // namespace
 
 TrainingSetup training_setup(int64_t world, const MegatronConfig& config) {
@@ -33,6 +42,7 @@ TrainingSetup training_setup(int64_t world, const MegatronConfig& config) {
                       .type = "zero1",
                       .dp_replicate = config.num_distributed_optimizer_instances});
   setup.options.sequence = false;
+  setup.options.context = context_of(config);
   check_order(decoder, config, setup.dims);
   return setup;
 }

@@ -38,6 +38,29 @@ TEST(MegatronTraining, AnOptimizerInstanceIsAReplicaOfTheShards) {
   }
 }
 
+TEST(MegatronTraining, ContextParallelismIsARingOrHierarchical) {
+  const TrainingSetup ring = training_setup(4, {.context_parallel_size = 2});
+  EXPECT_EQ(ring.dims, (ParallelDims{.dp_shard = 2, .cp = 2}));
+  EXPECT_EQ(ring.options.context, ContextParallelOptions{});
+  MegatronConfig config{.context_parallel_size = 4, .hierarchical_context_parallel_sizes = {2, 2}};
+  const TrainingSetup setup = training_setup(8, config);
+  EXPECT_EQ(setup.options.context.type, "hierarchical");
+  const Plan ours = train_plan(8, setup.dims, setup.options.context.sizes);
+  const Plan theirs = megatron_plan(8, config);
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    const GlobalRank global{rank};
+    EXPECT_EQ(ours.group_of(global, "cp"), theirs.group_of(global, "CONTEXT_PARALLEL_GROUP"));
+    EXPECT_EQ(ours.group_of(global, "cp_all_to_all"),
+              theirs.group_of(global, "HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L0"));
+    EXPECT_EQ(ours.group_of(global, "cp_ring"),
+              theirs.group_of(global, "HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L1"));
+  }
+  config.hierarchical_context_parallel_sizes = {2, 1, 2};
+  EXPECT_EQ(refusal(8, config),
+            "hierarchical_context_parallel_sizes 2·1·2 has 3 levels; training takes 2, all-to-all "
+            "and ring");
+}
+
 TEST(MegatronTraining, RefusesWhatItCannotDo) {
   const TrainingSetup tensor = training_setup(4, {.tensor_model_parallel_size = 2});
   EXPECT_EQ(tensor.dims, (ParallelDims{.dp_shard = 2, .tp = 2}));

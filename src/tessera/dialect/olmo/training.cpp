@@ -4,6 +4,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/dialect/internal/setup.h"
+#include "tessera/plan/olmo/context_parallel.h"
 #include "tessera/plan/olmo/plan.h"
 
 namespace tessera::olmo {
@@ -58,6 +59,16 @@ TrainingSetup training_setup(int64_t world, const WorldMeshConfig& config, int64
       setup.options.fsdp.compute_dtype = dtype_of("param_dtype", *dp.param_dtype);
     }
   }
+  return setup;
+}
+
+TrainingSetup training_setup(int64_t world, const WorldMeshConfig& config,
+                             const TransformerContextParallelConfig& cp, int64_t num_nodes) {
+  const int64_t degree = config.cp ? config.cp->degree : 1;
+  TSR_CHECK(cp.degree == degree, "TransformerContextParallelConfig.degree is ", cp.degree,
+            ", but that of WorldMeshConfig.cp is ", degree, "; give both the same");
+  TrainingSetup setup = training_setup(world, config, num_nodes);
+  setup.options.context = context_parallel_options(cp);
   return setup;
 }
 

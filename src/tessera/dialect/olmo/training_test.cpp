@@ -62,6 +62,21 @@ TEST(OlmoTraining, DegreesHaveNoEffectWithoutHsdp) {
             (ParallelDims{.dp_replicate = 4}));
 }
 
+TEST(OlmoTraining, LoadBalancersNameExchangeAndLayout) {
+  using Cp = TransformerContextParallelConfig;
+  const WorldMeshConfig config{.dp = DataParallelConfig{}, .cp = {{.degree = 2}}};
+  EXPECT_EQ(training_setup(4, config).options.context, ContextParallelOptions{});
+  const TrainingSetup zig_zag = training_setup(4, config, Cp::zig_zag(2));
+  EXPECT_EQ(zig_zag.dims, (ParallelDims{.dp_shard = 2, .cp = 2}));
+  EXPECT_EQ(zig_zag.options.context,
+            (ContextParallelOptions{.type = "ring", .layout = "per-document"}));
+  EXPECT_EQ(training_setup(4, config, Cp::llama3(2, 4)).options.context.head_stride, 4);
+  EXPECT_EQ(training_setup(4, config, Cp::ulysses(2)).options.context.type, "ulysses");
+  EXPECT_EQ(message_of<ConfigError>([&] { training_setup(4, config, Cp::ulysses(4)); }),
+            "TransformerContextParallelConfig.degree is 4, but that of WorldMeshConfig.cp is 2; "
+            "give both the same");
+}
+
 TEST(OlmoTraining, RefusesWhatItCannotDo) {
   EXPECT_EQ(refusal(2, {}), "WorldMeshConfig.dp is not set; training needs a DataParallelConfig");
   EXPECT_EQ(refusal(2, {.dp = {{.param_dtype = DType::float8_e4m3fn}}}),
@@ -78,8 +93,9 @@ TEST(OlmoTraining, RefusesWhatItCannotDo) {
       training_setup(4, {.dp = DataParallelConfig{}, .tp = {{.degree = 2, .enable_async = true}}});
   EXPECT_EQ(tensor.dims.tp, 2);
   EXPECT_TRUE(tensor.options.sequence && tensor.options.tensor_async);
-  EXPECT_EQ(refusal(4, {.dp = DataParallelConfig{}, .cp = {{.degree = 2}}}),
-            "context parallelism of degree 2 is not available in training yet; set it to 1");
+  EXPECT_EQ(refusal(4, {.dp = {{.name = DataParallelType::hsdp, .shard_degree = 2}},
+                        .ep = {{.degree = 2}}}),
+            "expert parallelism of degree 2 is not available in training yet; set it to 1");
 }
 
 }  // namespace

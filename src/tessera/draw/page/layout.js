@@ -287,6 +287,65 @@
     $('traffic').append(list, element('p', { class: 'quiet' }, layout.assumptions));
   }
 
+  // ---- a sequence on its context-parallel ranks
+
+  const percent = (positions) => `${(100 * positions) / layout.sequence.shown}%`;
+
+  // The ends of documents up to what is shown, without the last.
+  function documentEnds() {
+    const ends = [];
+    let end = 0;
+    for (const length of layout.sequence.documents) { end += length; ends.push(end); }
+    return ends.filter((position) => position < layout.sequence.shown);
+  }
+
+  const tokens = ([begin, end]) => (end - begin === 1 ? `token ${number(begin)}` : `tokens ${number(begin)} to ${number(end - 1)}`);
+
+  // Six colours that are visible in thin strips; a row is known by its name.
+  function splitRow({ runs, pairs }, index, ends, most) {
+    const track = element('div', { class: 'split-track' });
+    for (const [begin, end] of runs) {
+      const style = `left:${percent(begin)};width:${percent(end - begin)};background:${colour(index % 6).fill}`;
+      track.append(element('div', { class: 'split-run', style, title: tokens([begin, end]) }));
+    }
+    track.append(...ends.map((end) => element('div', { class: 'split-end', style: `left:${percent(end)}` })));
+    const first = runs.slice(0, 4).map(tokens).join(', ') + (runs.length > 4 ? ', …' : '');
+    return element('div', { class: 'split-row', role: 'listitem', 'aria-label': `cp ${index}: ${first}; ${number(pairs)} pairs` }, element('span', { class: 'split-name' }, `cp ${index}`), track,
+      element('span', { class: 'split-load', style: `--load:${(100 * pairs) / most}%` }, `${number(pairs)} pairs`));
+  }
+
+  function showDocuments(ends) {
+    if (layout.sequence.documents.length < 2) return;
+    const marks = element('div', { class: 'split-documents' });
+    [...ends, layout.sequence.shown].forEach((end, i) => {
+      const begin = i === 0 ? 0 : ends[i - 1];
+      const name = `document ${i}`;
+      marks.append(element('span', { class: 'split-document', title: name, style: `left:${percent(begin)};width:${percent(end - begin)}` }, 14 * (end - begin) > layout.sequence.shown ? name : ''));
+    });
+    $('sequence-documents').append(element('span'), marks, element('span'));
+  }
+
+  function showSequence() {
+    const { sequence } = layout;
+    $('sequence').hidden = !sequence;
+    if (!sequence) return;
+    const documents = sequence.num_documents > 1 ? ` in ${number(sequence.num_documents)} documents` : '';
+    const part = sequence.shown < sequence.length ? ` The first ${number(sequence.shown)} tokens are drawn.` : '';
+    const rows = sequence.ranks.length < sequence.cp ? ` The first ${number(sequence.ranks.length)} ranks are drawn.` : '';
+    $('sequence-words').textContent = `A sequence of ${number(sequence.length)} tokens${documents} on the ${number(sequence.cp)} ranks of a cp group, in the layout ${sequence.name}. A pair is a query and a key that it attends to.${part}${rows}`;
+    const ends = documentEnds();
+    showDocuments(ends);
+    const most = Math.max(...sequence.ranks.map(({ pairs }) => pairs));
+    $('sequence-ranks').append(...sequence.ranks.map((rank, index) => splitRow(rank, index, ends, most)));
+    $('sequence-balance').textContent = `Balance: ${sequence.balance}.`;
+  }
+
+  function markSequence() {
+    const cp = layout.axes.find(({ label }) => label === 'cp');
+    const own = chosen.rank === null || !cp ? -1 : cp.coordinate[chosen.rank];
+    [...$('sequence-ranks').children].forEach((row, index) => row.classList.toggle('chosen', index === own));
+  }
+
   // ---- choosing
 
   function render() {
@@ -295,6 +354,7 @@
     showSelection();
     showMeaning();
     showStory();
+    markSequence();
   }
 
   function choose(change) {
@@ -358,6 +418,7 @@
   showSizes();
   showKinds();
   drawMap();
+  showSequence();
   showTraffic();
   $('map').addEventListener('click', (event) => {
     const target = event.target.closest('.cell');

@@ -2,16 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <vector>
+
+#include "tessera/layer/custom_attention.h"
 
 /// LibTorch's fused kernels of causal attention with their backward, for results that are kept.
 namespace tessera::layer::detail {
-
-/// Of shape [batch, heads, positions, head size]. Queries may have more heads than the others.
-struct AttentionInputs {
-  at::Tensor q, k, v;
-};
 
 /// A kernel and what its backward needs.
 struct FusedAttention {

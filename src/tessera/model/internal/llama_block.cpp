@@ -38,13 +38,26 @@ void Projection::list(const std::string& name, Parameters& to, std::optional<int
   if (by_outputs) to.back().tensor_blocks = heads;
 }
 
-const RotaryTable& Rotary::table_for(const at::Tensor& heads) {
+void Rotary::ensure_table(int64_t positions, const at::TensorOptions& options) {
   const at::Tensor& known = table_.cosines;
-  if (!known.defined() || known.size(0) != heads.size(1) || known.dtype() != heads.dtype() ||
-      known.device() != heads.device()) {
-    table_ = rotary_table(frequencies_, heads.size(1), heads.options());
+  if (known.defined() && known.size(0) == positions && known.dtype() == options.dtype() &&
+      known.device() == options.device()) {
+    return;
   }
-  return table_;
+  table_ = rotary_table(frequencies_, positions, options);
+  positions_ = at::Tensor();
+}
+
+const RotaryTable& Rotary::table_for(const at::Tensor& heads, const at::Tensor& positions) {
+  if (!positions.defined()) {
+    ensure_table(heads.size(1), heads.options());
+    return table_;
+  }
+  if (positions_.is_same(positions) && picked_.cosines.dtype() == heads.dtype()) return picked_;
+  ensure_table(positions.max().item<int64_t>() + 1, heads.options());
+  picked_ = rotary_table_at(table_, positions);
+  positions_ = positions;
+  return picked_;
 }
 
 Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
@@ -64,7 +77,7 @@ at::Tensor Attention::operator()(const at::Tensor& x, Rotary& rotary, const Pass
   std::vector<at::Tensor> heads =
       column_linear(x, std::array{q.weights(), k.weights(), v.weights()}, pass);
   for (at::Tensor& part : heads) part = part.unflatten(-1, {-1, head_dim});  // [B, S, H or K, h]
-  const RotaryTable& table = rotary.table_for(heads[0]);
+  const RotaryTable& table = rotary.table_for(heads[0], pass.positions);
   const at::Tensor mixed =
       causal_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], pass);
   return row_linear(mixed.flatten(2), o.weight, o.bias, pass);

@@ -40,17 +40,22 @@ struct Projection {
   CutBy cut;
 };
 
-/// The rotary angles of the last sequence length, shared by all blocks.
+/// The rotary angles of the last positions, shared by all blocks.
 class Rotary {
  public:
   explicit Rotary(const LlamaConfig& config) : frequencies_(rotary_frequencies(config)) {}
 
-  /// For [B, S, H, h]. Only recomputed for another length, dtype or device.
-  const RotaryTable& table_for(const at::Tensor& heads);
+  /// For [B, S, H, h] at Pass::positions. Only recomputed for other positions, another length,
+  /// dtype or device.
+  const RotaryTable& table_for(const at::Tensor& heads, const at::Tensor& positions);
 
  private:
+  void ensure_table(int64_t positions, const at::TensorOptions& options);
+
   std::vector<double> frequencies_;
-  RotaryTable table_ = {};
+  RotaryTable table_ = {};     // Of consecutive positions.
+  at::Tensor positions_ = {};  // Of `picked_`.
+  RotaryTable picked_ = {};
 };
 
 struct Attention {

@@ -118,8 +118,9 @@ class VocabularyLoss : public autograd::Function<VocabularyLoss> {
     if (sums.total.defined()) losses -= call->smoothing_share() * sums.total;
     const at::Tensor ignored = call->ignored(flat);
     if (ignored.defined()) losses.masked_fill_(ignored, 0);
-    const at::Tensor count = ignored.defined() ? ignored.logical_not().sum()
-                                               : at::full({}, flat.numel(), flat.options());
+    const bool counts_all = !ignored.defined() || call->options.count_ignored;
+    const at::Tensor count =
+        counts_all ? at::full({}, flat.numel(), flat.options()) : ignored.logical_not().sum();
     context->save_for_backward({sums.exps, sums.sum, flat, count});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["shape"] = logits.sizes();
@@ -196,9 +197,11 @@ at::Tensor vocabulary_loss(const at::Tensor& logits, const at::Tensor& targets,
                                  c10::make_intrusive<LossCall>(tensor->group, vocabulary, options));
   }
   constexpr int64_t kNoToken = -1;
-  return at::cross_entropy_loss(at_least_float(logits).flatten(0, 1), targets.flatten(), {},
-                                at::Reduction::Mean, options.ignore_index.value_or(kNoToken),
-                                options.label_smoothing);
+  const at::Tensor loss =
+      at::cross_entropy_loss(at_least_float(logits).flatten(0, 1), targets.flatten(), {},
+                             options.count_ignored ? at::Reduction::Sum : at::Reduction::Mean,
+                             options.ignore_index.value_or(kNoToken), options.label_smoothing);
+  return options.count_ignored ? loss / targets.numel() : loss;
 }
 
 }  // namespace tessera

@@ -33,6 +33,8 @@ at::Tensor vocabulary_embed(const at::Tensor& tokens, const at::Tensor& weight,
 struct VocabularyLossOptions {
   /// Positions with this target have no loss and no gradient, and do not count in the mean.
   std::optional<int64_t> ignore_index = std::nullopt;
+  /// Positions without a loss count in the mean after all, as zeros.
+  bool count_ignored = false;
   /// In [0, 1]: how much of the target's probability is spread evenly over the vocabulary.
   double label_smoothing = 0;
 };

@@ -53,6 +53,12 @@ struct Texts<PipelineSplitStyle> {
   static constexpr std::array kAll{"loop", "v"};
 };
 
+template <>
+struct Texts<RingAttentionLoadBalancerType> {
+  static constexpr const char* kKind = "load balancer";
+  static constexpr std::array kAll{"zig_zag", "llama3", "ulysses"};
+};
+
 template <class Enum>
 const char* text_of(Enum value) {
   const auto index = static_cast<size_t>(value);
@@ -89,6 +95,9 @@ const char* to_string(PipelineScheduleType schedule) {
 const char* to_string(PipelineSplitStyle style) {
   return text_of(style);
 }
+const char* to_string(RingAttentionLoadBalancerType type) {
+  return text_of(type);
+}
 
 template <class Enum>
 Enum from_string(std::string_view text) {
@@ -107,6 +116,7 @@ template MeshDimName from_string(std::string_view text);
 template DPMeshDimName from_string(std::string_view text);
 template PipelineScheduleType from_string(std::string_view text);
 template PipelineSplitStyle from_string(std::string_view text);
+template RingAttentionLoadBalancerType from_string(std::string_view text);
 
 bool is_single_stage(PipelineScheduleType schedule) {
   return schedule == PipelineScheduleType::single_1F1B || schedule == PipelineScheduleType::gpipe;

@@ -48,6 +48,9 @@ enum class PipelineScheduleType {
 
 enum class PipelineSplitStyle { loop, v };
 
+/// How a sequence is divided over context-parallel ranks; see olmo/context_parallel.h.
+enum class RingAttentionLoadBalancerType { zig_zag, llama3, ulysses };
+
 /// OLMo's text of a value, e.g. "Interleaved1F1B".
 const char* to_string(DataParallelType type);
 const char* to_string(DType dtype);
@@ -55,6 +58,7 @@ const char* to_string(MeshDimName name);
 const char* to_string(DPMeshDimName name);
 const char* to_string(PipelineScheduleType schedule);
 const char* to_string(PipelineSplitStyle style);
+const char* to_string(RingAttentionLoadBalancerType type);
 
 /// The value of a text; ConfigError with the nearest one if there is none.
 template <class Enum>
@@ -105,6 +109,32 @@ struct ContextParallelConfig {
   int64_t degree = 1;
 
   friend bool operator==(const ContextParallelConfig&, const ContextParallelConfig&) = default;
+};
+
+struct RingContextParallelStyle {
+  RingAttentionLoadBalancerType load_balancer = RingAttentionLoadBalancerType::zig_zag;
+  int64_t head_stride = 1;  // Key-value heads per exchange.
+
+  friend bool operator==(const RingContextParallelStyle&,
+                         const RingContextParallelStyle&) = default;
+};
+
+struct UlyssesContextParallelStyle {
+  friend bool operator==(const UlyssesContextParallelStyle&,
+                         const UlyssesContextParallelStyle&) = default;
+};
+
+/// Exactly one of `ring` and `uly` must be set.
+struct TransformerContextParallelConfig : ContextParallelConfig {
+  std::optional<RingContextParallelStyle> ring = std::nullopt;
+  std::optional<UlyssesContextParallelStyle> uly = std::nullopt;
+
+  static TransformerContextParallelConfig zig_zag(int64_t degree, int64_t head_stride = 1);
+  static TransformerContextParallelConfig llama3(int64_t degree, int64_t head_stride = 1);
+  static TransformerContextParallelConfig ulysses(int64_t degree);
+
+  friend bool operator==(const TransformerContextParallelConfig&,
+                         const TransformerContextParallelConfig&) = default;
 };
 
 struct ExpertParallelConfig {

@@ -53,6 +53,8 @@ void read(const JsonField& field, Enum& value) {
 void read(const JsonField& object, DataParallelConfig& config);
 void read(const JsonField& object, TensorParallelConfig& config);
 void read(const JsonField& object, ContextParallelConfig& config);
+void read(const JsonField& object, RingContextParallelStyle& style);
+void read(const JsonField& object, UlyssesContextParallelStyle& style);
 void read(const JsonField& object, ExpertParallelConfig& config);
 void read(const JsonField& object, PipelineParallelConfig& config);
 
@@ -107,6 +109,25 @@ void read(const JsonField& object, TensorParallelConfig& config) {
 
 void read(const JsonField& object, ContextParallelConfig& config) {
   Fields(object).required("degree", config.degree).check_keys();
+}
+
+void read(const JsonField& object, RingContextParallelStyle& style) {
+  Fields(object)
+      .optional("load_balancer", style.load_balancer)
+      .optional("head_stride", style.head_stride)
+      .check_keys();
+}
+
+void read(const JsonField& object, UlyssesContextParallelStyle&) {
+  Fields(object).check_keys();
+}
+
+void read(const JsonField& object, TransformerContextParallelConfig& config) {
+  Fields(object)
+      .required("degree", config.degree)
+      .optional("ring", config.ring)
+      .optional("uly", config.uly)
+      .check_keys();
 }
 
 void read(const JsonField& object, ExpertParallelConfig& config) {
@@ -165,6 +186,15 @@ void to_json(Json& json, const ContextParallelConfig& config) {
   json = {{"degree", config.degree}};
 }
 
+void to_json(Json& json, const TransformerContextParallelConfig& config) {
+  json = {{"degree", config.degree}, {"ring", Json()}, {"uly", Json()}};
+  if (config.ring) {
+    json["ring"] = {{"load_balancer", to_string(config.ring->load_balancer)},
+                    {"head_stride", config.ring->head_stride}};
+  }
+  if (config.uly) json["uly"] = Json::object();
+}
+
 void to_json(Json& json, const ExpertParallelConfig& config) {
   json = {{"degree", config.degree}};
 }
@@ -199,6 +229,10 @@ void from_json(const Json& json, TensorParallelConfig& config) {
 
 void from_json(const Json& json, ContextParallelConfig& config) {
   read_document(json, "ContextParallelConfig", config);
+}
+
+void from_json(const Json& json, TransformerContextParallelConfig& config) {
+  read_document(json, "TransformerContextParallelConfig", config);
 }
 
 void from_json(const Json& json, ExpertParallelConfig& config) {

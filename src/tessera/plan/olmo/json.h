@@ -18,6 +18,7 @@ namespace olmo TSR_API {
 void to_json(nlohmann::json& json, const DataParallelConfig& config);
 void to_json(nlohmann::json& json, const TensorParallelConfig& config);
 void to_json(nlohmann::json& json, const ContextParallelConfig& config);
+void to_json(nlohmann::json& json, const TransformerContextParallelConfig& config);
 void to_json(nlohmann::json& json, const ExpertParallelConfig& config);
 void to_json(nlohmann::json& json, const PipelineParallelConfig& config);
 void to_json(nlohmann::json& json, const TransformerPipelineParallelConfig& config);
@@ -25,6 +26,7 @@ void to_json(nlohmann::json& json, const WorldMeshConfig& config);
 void from_json(const nlohmann::json& json, DataParallelConfig& config);
 void from_json(const nlohmann::json& json, TensorParallelConfig& config);
 void from_json(const nlohmann::json& json, ContextParallelConfig& config);
+void from_json(const nlohmann::json& json, TransformerContextParallelConfig& config);
 void from_json(const nlohmann::json& json, ExpertParallelConfig& config);
 void from_json(const nlohmann::json& json, PipelineParallelConfig& config);
 void from_json(const nlohmann::json& json, TransformerPipelineParallelConfig& config);

@@ -26,6 +26,8 @@ TEST(OlmoJson, WhatIsWrittenIsReadBack) {
                                 .shard_degree = 4});
   round_trip(TensorParallelConfig{.degree = 8, .enable_async = true});
   round_trip(ContextParallelConfig{.degree = 2});
+  round_trip(TransformerContextParallelConfig::llama3(4, 2));
+  round_trip(TransformerContextParallelConfig::ulysses(2));
   round_trip(ExpertParallelConfig{.degree = 4});
   round_trip(PipelineParallelConfig{.degree = 2, .style = PipelineSplitStyle::v});
   round_trip(TransformerPipelineParallelConfig{{.degree = 2}, std::vector<int64_t>{1, 3}});

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/layer/custom_attention.h"
+#include "tessera/plan/context_layout.h"
+#include "tessera/topology/box.h"
+
+/// Causal attention in blocks, for keys that arrive one part after the other and for documents that
+/// share a row. No block needs a mask.
+namespace tessera TSR_API {
+
+/// Queries and keys of some rows, as ranges of the tensors' dimensions. The block is square and
+/// query i attends to keys 0 … i of it if `causal`, otherwise each query attends to all keys.
+struct AttentionBlock {
+  Span rows, queries, keys;
+  bool causal = false;
+
+  friend bool operator==(const AttentionBlock&, const AttentionBlock&) = default;
+};
+using AttentionBlocks = std::vector<AttentionBlock>;
+
+/// Appends the blocks of all pairs of a query and a key in rows whose tokens have these positions,
+/// in ascending order. A query attends to the keys of its document up to its own position; no
+/// documents mean that there is one.
+///
+/// Few blocks suffice if consecutive queries see equally many keys, or each one more than the last:
+/// head-tail, contiguous and striped layouts need at most two per pair of ranks and document.
+void add_causal_blocks(AttentionBlocks& blocks, Span rows, std::span<const int64_t> queries,
+                       std::span<const int64_t> keys, const DocumentLengths& documents = {});
+
+/// Attention over keys that are added in blocks: their results are weighted with their log-sum-exps
+/// and summed in float32, or in float64 for float64.
+class AttentionSum {
+ public:
+  /// [batch, heads, positions, head size].
+  explicit AttentionSum(const at::Tensor& queries);
+
+  void add(const at::Tensor& keys, const at::Tensor& values, const AttentionBlocks& blocks);
+  /// The output, in the dtype of the queries, and the log-sum-exp [batch, heads, positions]. A
+  /// query without keys has zeros and -inf.
+  AttentionKernel::Results results() const;
+
+ private:
+  bool is_first(const AttentionBlock& block) const;
+  void merge(const AttentionBlock& block, const at::Tensor& output, const at::Tensor& log_sum_exp);
+
+  at::Tensor queries_;  // In the dtype of the kernel.
+  at::ScalarType dtype_;
+  at::Tensor output_ = {};
+  at::Tensor log_sum_exp_ = {};
+  AttentionBlocks added_ = {};
+};
+
+/// The gradients of that sum, over the same blocks in any order. Summed like the output.
+class AttentionGradients {
+ public:
+  /// `results` are those of the whole sum.
+  AttentionGradients(const at::Tensor& gradient, const at::Tensor& queries,
+                     const AttentionKernel::Results& results);
+
+  /// Adds the gradients of some keys and values to `key_gradients` and `value_gradients`, which
+  /// have the dtype gradient_sum_dtype().
+  void add(const at::Tensor& keys, const at::Tensor& values, const AttentionBlocks& blocks,
+           const at::Tensor& key_gradients, const at::Tensor& value_gradients);
+  /// The gradient of the queries.
+  at::Tensor queries() const;
+
+ private:
+  at::Tensor gradient_, queries_, output_, log_sum_exp_;
+  at::ScalarType dtype_;
+  at::Tensor sum_;
+};
+
+/// float64 for float64, otherwise float32.
+at::ScalarType gradient_sum_dtype(at::ScalarType dtype);
+
+/// Attention over blocks of tensors that are all on this rank.
+AttentionKernel block_attention(AttentionBlocks blocks);
+
+}  // namespace tessera

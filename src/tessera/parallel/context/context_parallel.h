@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "tessera/base/export.h"
+#include "tessera/comm/group.h"
+#include "tessera/layer/custom_attention.h"
+#include "tessera/layer/documents.h"
+#include "tessera/layer/pass.h"
+#include "tessera/plan/context_parallel.h"
+
+namespace tessera TSR_API {
+
+/// The groups of context parallelism, as train_plan() names them.
+struct ContextGroups {
+  Group cp;
+  /// Of type hierarchical only: the groups of ContextParallelOptions::sizes.
+  std::optional<Group> all_to_all = std::nullopt;
+  std::optional<Group> ring = std::nullopt;
+};
+
+/// Context parallelism: each rank of a group holds some positions of every sequence, and the ranks
+/// compute attention together. A group of one rank holds whole sequences.
+///
+///   const ContextParallel context({plan.group("cp")}, {.type = "ring", .layout = "head-tail"});
+///   const at::Tensor tokens = context.cut(rows);
+///   causal_attention(q, k, v, {.context = &context, .positions = context.positions(1024)});
+///
+/// The layout depends on the documents of a row if its name says so; all functions of one pass must
+/// get the same documents. All ranks must pass tensors of the same shape.
+///
+/// Threads: any; but attend() is **collective**, in the forward and in the backward pass.
+class ContextParallel final : public ContextAttention {
+ public:
+  ContextParallel(ContextGroups groups, ContextParallelOptions options);
+
+  /// This rank's tokens of whole rows [rows, positions, …]. ConfigError if the layout does not take
+  /// the number of positions.
+  at::Tensor cut(const at::Tensor& whole, const PackedRows* documents = nullptr) const;
+  /// For Pass::positions: of this rank's tokens of sequences of this length, on the CPU. Undefined
+  /// if they are 0, 1, 2, …
+  at::Tensor positions(int64_t length, const PackedRows* documents = nullptr) const;
+
+  /// Exact attention; sums over keys of several ranks are in float32, or float64 for float64.
+  /// Pass::kept keeps the output and its log-sum-exp.
+  at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                    const Pass& pass) const override;
+
+ private:
+  at::Tensor attend_by_type(const AttentionInputs& inputs, const Pass& pass) const;
+
+  ContextGroups groups_;
+  ContextParallelOptions options_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,201 @@
+// Attention over ranks that split a sequence, compared with one process.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
+#include "tessera/comm/collectives.h"
+#include "tessera/layer/attention.h"
+#include "tessera/mesh/realize.h"
+#include "tessera/parallel/context/context_parallel.h"
+#include "tessera/plan/train_plan.h"
+#include "tests/testkit/device.h"
+#include "tests/testkit/ranks.h"
+#include "tests/testkit/throws.h"
+
+namespace tessera {
+namespace {
+
+using testkit::run_ranks;
+using Tensors = std::vector<at::Tensor>;
+
+struct Shape {
+  int64_t rows = 2;
+  int64_t length = 48;
+  int64_t heads = 8;
+  int64_t kv_heads = 2;
+  int64_t size = 4;
+};
+
+// Queries, keys, values and the gradient of the output; the same on every rank.
+Tensors inputs_of(const Shape& s) {
+  at::manual_seed(5);
+  const auto make = [&](int64_t heads) {
+    return at::randn({s.rows, s.length, heads, s.size}, at::kDouble).to(testkit::device());
+  };
+  return {make(s.heads), make(s.kv_heads), make(s.kv_heads), make(s.heads)};
+}
+
+// The output and the gradients of queries, keys and values.
+Tensors run(const Tensors& inputs, const Pass& pass) {
+  Tensors leaves;
+  for (size_t i = 0; i < 3; ++i) leaves.push_back(inputs[i].detach().clone().requires_grad_());
+  const at::Tensor output = causal_attention(leaves[0], leaves[1], leaves[2], pass);
+  output.backward(inputs[3]);
+  return {output.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+}
+
+using SharedDocuments = std::shared_ptr<const PackedRows>;
+
+ContextParallel context_of(const World& world, const ContextParallelOptions& options) {
+  const Plan plan = train_plan(world.size(), {.cp = world.size()}, options.sizes);
+  const RealizedPlan groups = realize(plan, world);
+  if (options.sizes.empty()) return {{groups.group("cp")}, options};
+  return {{groups.group("cp"), groups.group("cp_all_to_all"), groups.group("cp_ring")}, options};
+}
+
+Tensors run_split(const ContextParallel& context, const Tensors& inputs,
+                  const SharedDocuments& documents) {
+  Tensors own;
+  for (const at::Tensor& x : inputs) own.push_back(context.cut(x, documents.get()));
+  return run(own, {.context = &context, .documents = documents});
+}
+
+std::string text_of(const ContextParallelOptions& o, const SharedDocuments& documents) {
+  return concat(o.type, " ", join(o.sizes, "·"), ", ", o.layout, ", stride ", o.head_stride,
+                documents == nullptr ? "" : ", documents");
+}
+
+std::vector<ContextParallelOptions> exchanges(int64_t ranks, int64_t kv_heads) {
+  std::vector<ContextParallelOptions> all{{.type = "ring"},
+                                          {.type = "all-gather"},
+                                          {.type = "all-gather", .head_stride = kv_heads},
+                                          {.type = "ulysses"}};
+  for (int64_t inner = 1; inner <= ranks; ++inner) {
+    if (ranks % inner == 0)
+      all.push_back({.type = "hierarchical", .sizes = {inner, ranks / inner}});
+  }
+  return all;
+}
+
+void check_all(const World& world, const Shape& shape) {
+  const Tensors inputs = inputs_of(shape);
+  // Of many lengths, none of which the number of ranks divides.
+  const std::array<SharedDocuments, 2> kinds{
+      nullptr, std::make_shared<PackedRows>(PackedRows{{7, 1, 1, 22, 17}, {29, 19}})};
+  for (const SharedDocuments& documents : kinds) {
+    const Tensors whole = run(inputs, {.documents = documents});
+    for (const ContextParallelOptions& exchange : exchanges(world.size(), shape.kv_heads)) {
+      for (const std::string& layout : context_layouts()) {
+        ContextParallelOptions options = exchange;
+        options.layout = layout;
+        const ContextParallel context = context_of(world, options);
+        const Tensors own = run_split(context, inputs, documents);
+        for (size_t i = 0; i < own.size(); ++i) {
+          RANK_EXPECT(at::allclose(own[i], context.cut(whole[i], documents.get()), 1e-10, 1e-10))
+              << "tensor " << i << ", " << text_of(options, documents);
+        }
+      }
+    }
+  }
+}
+
+TEST(ContextAttention, OfTwoRanksEqualsThatOfOneProcess) {
+  run_ranks(2, [](World& world) {
+    check_all(world, {});
+    check_all(world, {.heads = 2, .kv_heads = 1});
+  });
+}
+
+TEST(ContextAttention, OfThreeRanksEqualsThatOfOneProcess) {
+  run_ranks(3, [](World& world) { check_all(world, {.heads = 6, .kv_heads = 3}); });
+}
+
+TEST(ContextAttention, OfFourRanksEqualsThatOfOneProcess) {
+  run_ranks(4, [](World& world) { check_all(world, {}); });
+}
+
+TEST(ContextAttention, OfEightRanksEqualsThatOfOneProcess) {
+  run_ranks(8, [](World& world) { check_all(world, {}); });
+}
+
+double error_of(const at::Tensor& x, const at::Tensor& exact) {
+  return ((x.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+}
+
+// The error of all ranks together.
+double error_of(const at::Tensor& x, const at::Tensor& exact, const World& world) {
+  const at::Tensor squares =
+      at::stack({(x.to(at::kDouble) - exact).square().sum(), exact.square().sum()});
+  const at::Tensor sums = all_reduce(squares, world.group()).wait();
+  return (sums[0] / sums[1]).sqrt().item<double>();
+}
+
+// Sums over the ranks are in float32, so that more ranks do not round more often. The flash kernel
+// of a GPU rounds the output of each block.
+TEST(ContextAttention, InBfloat16IsAsExactAsOneProcess) {
+  run_ranks(4, [](World& world) {
+    const Tensors exact_inputs =
+        inputs_of({.rows = 1, .length = 512, .heads = 4, .kv_heads = 4, .size = 32});
+    Tensors rounded;
+    Tensors exact;
+    for (const at::Tensor& x : exact_inputs) {
+      rounded.push_back(x.to(at::kBFloat16));
+      exact.push_back(rounded.back().to(at::kDouble));
+    }
+    const double bound = testkit::device().is_cpu() ? 1.1 : 1.3;
+    const Tensors expected = run(exact, {});
+    const Tensors alone = run(rounded, {});
+    for (const char* const type : {"ring", "all-gather", "ulysses"}) {
+      for (const char* const layout : {"head-tail", "striped"}) {
+        const ContextParallel context = context_of(world, {.type = type, .layout = layout});
+        const Tensors own = run_split(context, rounded, nullptr);
+        for (size_t i = 0; i < own.size(); ++i) {
+          const double error = error_of(own[i], context.cut(expected[i]), world);
+          RANK_EXPECT(error <= bound * error_of(alone[i], expected[i]))
+              << "tensor " << i << " of " << type << ", " << layout << ": " << error << " > "
+              << error_of(alone[i], expected[i]);
+        }
+      }
+    }
+  });
+}
+
+TEST(ContextAttention, NanInPaddingDoesNotSpread) {
+  run_ranks(2, [](World& world) {
+    const auto documents = std::make_shared<const PackedRows>(PackedRows{{41, 7}, {41, 7}});
+    Tensors zeros = inputs_of({});
+    Tensors nans;
+    for (at::Tensor& x : zeros) {
+      x.narrow(1, 41, 7).zero_();
+      nans.push_back(x.clone());
+      if (nans.size() < 4) nans.back().narrow(1, 41, 7).fill_(std::nan(""));
+    }
+    for (const ContextParallelOptions& options : exchanges(2, 2)) {
+      const ContextParallel context = context_of(world, options);
+      const at::Tensor text =
+          context.cut(at::arange(48).lt(41).view({1, 48, 1, 1}).expand({2, 48, 1, 1}).clone());
+      const Tensors clean = run_split(context, zeros, documents);
+      const Tensors padded = run_split(context, nans, documents);
+      for (size_t i = 0; i < clean.size(); ++i) {
+        const auto kept = [&](const at::Tensor& x) { return x.where(text.to(x.device()), 0.0); };
+        RANK_EXPECT(kept(clean[i]).equal(kept(padded[i]))) << text_of(options, documents);
+      }
+    }
+  });
+}
+
+TEST(ContextAttention, LengthsThatDoNotDivideAreRefused) {
+  run_ranks(2, [](World& world) {
+    const ContextParallel context = context_of(world, {});
+    RANK_EXPECT(testkit::message_of<ConfigError>([&] {
+                  (void)context.cut(at::zeros({1, 6}));
+                }).find("multiple of") != std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace tessera
