@@ -16,7 +16,6 @@
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
-#include "tessera/plan/head_split.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
