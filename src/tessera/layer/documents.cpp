@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-DocumentLengths lengths_of(const int64_t* numbers, int64_t count) {
+DocumentLengths row_lengths(const int64_t* numbers, int64_t count) {
   DocumentLengths lengths;
   int64_t begin = 0;
   for (int64_t i = 1; i <= count; ++i) {
@@ -25,22 +25,9 @@ PackedRows packed_rows(const at::Tensor& numbers) {
   const at::Tensor here = numbers.cpu().contiguous();
   PackedRows rows;
   for (int64_t row = 0; row < here.size(0); ++row) {
-    rows.push_back(lengths_of(here.const_data_ptr<int64_t>() + row * here.size(1), here.size(1)));
+    rows.push_back(row_lengths(here.const_data_ptr<int64_t>() + row * here.size(1), here.size(1)));
   }
   return rows;
-}
-
-std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& positions,
-                                            const DocumentLengths& documents) {
-  std::vector<int64_t> inside;
-  inside.reserve(positions.size());
-  size_t document = 0;
-  int64_t begin = 0;
-  for (const int64_t position : positions) {
-    while (position >= begin + documents.at(document)) begin += documents[document++];
-    inside.push_back(position - begin);
-  }
-  return inside;
 }
 
 }  // namespace tessera

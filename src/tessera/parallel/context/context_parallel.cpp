@@ -9,6 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/layer/attention.h"
 #include "tessera/parallel/context/internal/exchanges.h"
+#include "tessera/plan/packed_documents.h"
 
 namespace tessera {
 
@@ -56,7 +57,7 @@ at::Tensor ContextParallel::positions(int64_t length, const PackedRows* document
   for (const RowsLayout& row :
        batch_layout(options_.layout, {rows, length, groups_.cp.size()}, documents)) {
     const Positions& own = own_positions(row, groups_.cp);
-    lists.push_back(row.documents.empty() ? own : positions_in_documents(own, row.documents));
+    lists.push_back(row.documents.empty() ? own : positions_in_documents(row.documents, own));
   }
   return tensor_of(lists);
 }
