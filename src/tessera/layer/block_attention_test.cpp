@@ -160,7 +160,6 @@ TEST(PackedAttention, NanInPaddingDoesNotSpread) {
 TEST(PackedRows, EndWhereTheNumberChanges) {
   EXPECT_EQ(packed_rows(at::tensor({0, 0, 1, 1, 7, 7}, at::kLong).view({2, 3})),
             (PackedRows{{2, 1}, {1, 2}}));
-  EXPECT_EQ(positions_in_documents({0, 1, 3, 6}, {2, 3, 2}), (Positions{0, 1, 1, 1}));
 }
 
 }  // namespace

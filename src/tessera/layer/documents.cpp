@@ -30,17 +30,4 @@ PackedRows packed_rows(const at::Tensor& numbers) {
   return rows;
 }
 
-std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& positions,
-                                            const DocumentLengths& documents) {
-  std::vector<int64_t> inside;
-  inside.reserve(positions.size());
-  size_t document = 0;
-  int64_t begin = 0;
-  for (const int64_t position : positions) {
-    while (position >= begin + documents.at(document)) begin += documents[document++];
-    inside.push_back(position - begin);
-  }
-  return inside;
-}
-
 }  // namespace tessera

@@ -18,8 +18,4 @@ using PackedRows = std::vector<DocumentLengths>;
 /// number changes. ConfigError for a tensor of another form.
 PackedRows packed_rows(const at::Tensor& numbers);
 
-/// For each of these positions of a row, in ascending order, the position in its document.
-std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& positions,
-                                            const DocumentLengths& documents);
-
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/layer/attention.h"
 #include "tessera/parallel/context/internal/exchanges.h"
+#include "tessera/plan/packed_documents.h"
 
 namespace tessera {
 
