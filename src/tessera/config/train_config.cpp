@@ -46,8 +46,6 @@ std::string if_above_one(const ParallelSection& parallel) {
 
 constexpr std::array kNotYet{
     NotYet{"cp", if_above_one<&ParallelSection::cp>},
-    NotYet{"ep", if_above_one<&ParallelSection::ep>},
-    NotYet{"etp", if_above_one<&ParallelSection::etp>},
 };
 
 // What only sharded parameters can do.
@@ -78,7 +76,16 @@ void check_tensor(const TrainConfig& config) {
             "--tp-async needs --tp above 1 and sequence parallelism; leave it out");
   if (!config.model.path.empty()) return;  // Checked when its shape is known.
   const LlamaConfig& shape = config.model.shape;
+  check_experts(config.parallel, shape);
   split_heads(shape.num_attention_heads, shape.num_key_value_heads, tp, /*rank=*/0);
+}
+
+std::string divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t i = 1; i <= number; ++i) {
+    if (number % i == 0) divisors.push_back(i);
+  }
+  return join(divisors, ", ");
 }
 
 void check_pipeline(const TrainConfig& config) {
@@ -114,6 +121,18 @@ ParallelDims dims_of(const ParallelSection& parallel) {
   set_data_parallel(
       dims, {.dp = parallel.dp, .type = parallel.dp_type, .dp_replicate = parallel.dp_replicate});
   return dims;
+}
+
+void check_experts(const ParallelSection& parallel, const LlamaConfig& shape) {
+  if (parallel.ep * parallel.etp == 1) return;
+  TSR_CHECK(
+      shape.num_sparse_layers() > 0, "--ep ", parallel.ep, " and --etp ", parallel.etp,
+      " divide experts, but the model has none; leave them out, or choose a model with experts, "
+      "e.g. --preset tiny-moe");
+  TSR_CHECK(shape.num_experts % parallel.ep == 0, "--ep ", parallel.ep, " does not divide ",
+            shape.num_experts, " experts; choose from ", divisors_of(shape.num_experts));
+  TSR_CHECK(parallel.etp <= shape.expert_size(), "--etp ", parallel.etp,
+            " is more than the width of an expert, ", shape.expert_size(), "; choose less");
 }
 
 void check(const TrainConfig& config) {

@@ -117,6 +117,9 @@ struct TrainConfig {
 /// ConfigError if values contradict each other.
 void check(const TrainConfig& config);
 
+/// ConfigError if these degrees do not divide the experts of the model, or it has none.
+void check_experts(const ParallelSection& parallel, const LlamaConfig& shape);
+
 /// ConfigError for settings that are not available yet.
 void check_supported(const TrainConfig& config);
 

@@ -17,6 +17,18 @@ struct TensorParallel {
   bool async = false;
 };
 
+class RouterBalance;
+
+/// How the layers of parallel/expert/ split their work over ranks.
+struct ExpertParallel {
+  Group ep;   // Its ranks hold different experts.
+  Group etp;  // Its ranks hold different parts of the same experts.
+  /// Data parallelism multiplies the gradients of experts by the same factor on all ranks, though
+  /// they come from ranks with different shares of the batch. This rank multiplies the gradients
+  /// that it sends to experts by this, and divides those that come back.
+  double row_scale = 1;
+};
+
 /// Arguments of a forward pass, in addition to its input.
 struct Pass {
   /// Where layers put their weight gradients; null if the backward pass computes them itself.
@@ -26,6 +38,12 @@ struct Pass {
   /// Null if no layer is split over ranks, like a group of one. It must live until the end of the
   /// backward pass.
   const TensorParallel* tensor = nullptr;
+  /// Null if every rank holds all experts. It must live until the end of the backward pass.
+  const ExpertParallel* experts = nullptr;
+  /// Where routers count tokens per expert, and get the gradients of their losses; null: nowhere.
+  RouterBalance* balance = nullptr;
+  /// Whether the backward pass runs this forward pass a second time.
+  bool second_run = false;
 };
 
 }  // namespace tessera

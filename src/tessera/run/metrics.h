@@ -22,8 +22,14 @@ struct StepMetrics {
   int64_t mem_bytes = 0;    // Peak memory of rank 0 so far.
   std::optional<double> validation_loss = std::nullopt;  // After the update, if measured.
   std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
+  // Of models with experts: the balancing loss without its coefficient, and the tokens of each
+  // expert, over all layers, divided by their mean.
+  std::optional<double> aux_loss = std::nullopt;
+  std::vector<double> expert_load = {};
   bool skipped = false;  // No update, since the loss or the gradients were non-finite.
 
+  /// That of the expert with the most tokens; 1 if all have equally many.
+  double largest_load() const;
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
 };
 

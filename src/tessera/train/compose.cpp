@@ -12,9 +12,13 @@
 #include "tessera/parallel/tensor/tensor_units.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/model_stage.h"
+#include "tessera/train/train_balance.h"
 
 namespace tessera {
 namespace {
+
+using SharedTensorParallel = std::shared_ptr<const TensorParallel>;
+using SharedExpertParallel = std::shared_ptr<const ExpertParallel>;  // Null if no other rank helps.
 
 void check_batch(const RealizedPlan& plan, int64_t batch) {
   const int64_t sharers = plan.group("batch").size();
@@ -41,8 +45,23 @@ double share_of(const RealizedPlan& plan, int64_t batch) {
   return static_cast<double>(rows.size()) / static_cast<double>(batch);
 }
 
+// The experts of a rank see tokens of several ranks, so the shares of the batch are in the
+// gradients already.
+SharedExpertParallel expert_parallel(const RealizedPlan& plan, int64_t batch) {
+  if (plan.group("grad").size() * plan.group("tp").size() == 1) return nullptr;
+  const auto copies = static_cast<double>(plan.group("expert_grad").size());
+  return std::make_shared<const ExpertParallel>(
+      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, batch) * copies});
+}
+
+double share_of(const RealizedPlan& plan, const std::string& group, int64_t batch) {
+  return group == "expert_grad" ? 1 / static_cast<double>(plan.group(group).size())
+                                : share_of(plan, batch);
+}
+
 // The parameters, by the group that reduces their gradients.
-std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan) {
+std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan,
+                                            int64_t batch) {
   std::map<std::string, DdpTensors> by_group;
   for (const Parameter& parameter : stage.parameters()) {
     by_group[parameter.place.grad_group].parameters.push_back(parameter);
@@ -51,7 +70,9 @@ std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const Reali
     for (const Parameter& buffer : unit.buffers) by_group["grad"].buffers.push_back(buffer);
   }
   std::vector<ReducedTensors> parts;
-  for (auto& [group, tensors] : by_group) parts.push_back({std::move(tensors), plan.group(group)});
+  for (auto& [group, tensors] : by_group) {
+    parts.push_back({std::move(tensors), plan.group(group), share_of(plan, group, batch)});
+  }
   return parts;
 }
 
@@ -59,8 +80,7 @@ std::shared_ptr<DataParallel> replicate(const ModelStage& stage, const RealizedP
                                         const ComposeOptions& options) {
   const ReduceTime when =
       options.schedule.pp() == 1 ? ReduceTime::kInBackward : ReduceTime::kAtAction;
-  return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when,
-                                    share_of(plan, options.batch), options.ddp);
+  return std::make_shared<DdpStage>(reduced_tensors(stage, plan, options.batch), when, options.ddp);
 }
 
 // Units of the stage that share a parameter.
@@ -82,7 +102,8 @@ std::shared_ptr<DataParallel> shard(ModelStage& stage, const Model& model, const
   fsdp.when = options.schedule.pp() == 1 ? ShardTime::kPerUnit : ShardTime::kAtActions;
   fsdp.share = share_of(plan, options.batch);
   return std::make_shared<FsdpStage>(
-      stage.units, FsdpGroups{plan.group("dp_shard_cp"), plan.group("dp_replicate")}, fsdp,
+      stage.units, FsdpGroups{plan.group("dp_shard_cp"), plan.group("dp_replicate")},
+      FsdpGroups{plan.group("expert_shard"), plan.group("expert_replicate")}, fsdp,
       shared_units(stage, model));
 }
 
@@ -93,14 +114,17 @@ std::shared_ptr<DataParallel> data_parallel_of(ModelStage& stage, const Model& m
   return shards ? shard(stage, model, plan, options) : replicate(stage, plan, options);
 }
 
-using SharedTensorParallel = std::shared_ptr<const TensorParallel>;
-
 Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel,
-                     const SharedTensorParallel& tensor) {
-  const auto forward = [units = stage.units, tensor](const Tensors& inputs, const StagePass& pass) {
+                     const SharedTensorParallel& tensor, const SharedExpertParallel& experts,
+                     const std::shared_ptr<TrainBalance>& balance) {
+  const auto forward = [units = stage.units, tensor, experts, balance](const Tensors& inputs,
+                                                                       const StagePass& pass) {
     at::Tensor x = inputs.at(0);
     for (const Unit& unit : units) {
-      x = unit.forward(x, {.deferred = pass.deferred, .tensor = tensor.get()});
+      x = unit.forward(x, {.deferred = pass.deferred,
+                           .tensor = tensor.get(),
+                           .experts = experts.get(),
+                           .balance = balance->routers()});
     }
     return Tensors{x};
   };
@@ -113,8 +137,10 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
                     .last_backward = [data_parallel] { data_parallel->last_backward(); }}};
 }
 
-PipelineLoss pipeline_loss(const ModelLoss& loss, const SharedTensorParallel& tensor) {
-  return [loss, tensor](const Tensors& outputs, const at::Tensor& target) {
+PipelineLoss pipeline_loss(const ModelLoss& loss, const SharedTensorParallel& tensor,
+                           const std::shared_ptr<TrainBalance>& balance) {
+  return [loss, tensor, balance](const Tensors& outputs, const at::Tensor& target) {
+    balance->before_backward();
     return loss(outputs.at(0), target, {.tensor = tensor.get()});
   };
 }
@@ -126,6 +152,9 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
+  const SharedExpertParallel experts = expert_parallel(plan, options.batch);
+  const auto balance =
+      std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
     cut_tensors(stage.units);
@@ -136,17 +165,18 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<Stage> made;
   for (size_t i = 0; i < stages.size(); ++i) {
     data_parallel[i]->start();
-    made.push_back(pipeline_stage(stages[i], data_parallel[i], tensor));
+    made.push_back(pipeline_stage(stages[i], data_parallel[i], tensor, experts, balance));
   }
   TiedParameters tied(model, stages, options.schedule, plan);
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
-                    {.loss = pipeline_loss(model.loss, tensor), .device = options.device});
+                    {.loss = pipeline_loss(model.loss, tensor, balance), .device = options.device});
   const Parameters parameters = trained_parameters(stages);
   return Engine({.plan = plan,
                  .parameters = parameters,
                  .tensor = TensorGradients(parameters, *tensor),
                  .data_parallel = std::move(data_parallel),
                  .tied = std::move(tied),
+                 .balance = balance,
                  .pipeline = std::move(pipeline),
                  .batch = options.batch,
                  .device = options.device});

@@ -29,6 +29,9 @@ double Engine::share() const {
 at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets,
                               double loss_scale) {
   const int64_t step = steps_++;
+  // The gradients of a rank are multiplied by its share of the batch.
+  parts_.balance->begin_step(loss_scale / share(), device(),
+                             [&] { parts_.pipeline.evaluate({.inputs = {inputs}}); });
   const UnitRecorder units = begin_record(step);
   for (const auto& stage : parts_.data_parallel) {
     stage->record(units);
@@ -42,8 +45,19 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();
   parts_.tied.add_gradients();
+  balance_ = parts_.balance->end_step();
+  if (balance_) drop_idle(balance_->counts.cpu());
   if (units.is_recording()) end_record(result, step, units);
   return mean_over_all(result.loss);
+}
+
+// Some ranks have zeros where an expert had no token in the whole batch.
+void Engine::drop_idle(const at::Tensor& counts) const {
+  for (const Parameter& parameter : parts_.parameters) {
+    if (!parameter.expert) continue;
+    const auto& [layer, index, count] = *parameter.expert;
+    if (counts[layer][index].item<double>() == 0) parameter.tensor.mutable_grad().reset();
+  }
 }
 
 UnitRecorder Engine::begin_record(int64_t step) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -17,6 +18,7 @@
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
 #include "tessera/train/tied_parameters.h"
+#include "tessera/train/train_balance.h"
 
 namespace tessera TSR_API {
 
@@ -30,6 +32,7 @@ struct EngineParts {
   TensorGradients tensor;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;
+  std::shared_ptr<TrainBalance> balance;
   Pipeline pipeline;
   int64_t batch;  // Rows per global batch.
   at::Device device;
@@ -53,6 +56,9 @@ class Engine {
   /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, the same on all
   /// ranks.
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1);
+  /// The balance of the last training step; none in a dense model.
+  const std::optional<BalanceResult>& balance() const& { return balance_; }
+  std::optional<BalanceResult> balance() && { return std::move(balance_); }
   /// **Collective.** The mean loss of a global batch, without gradients.
   at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets);
   /// **Collective.** The 2-norm of the gradients of the whole model, the same on all ranks. It may
@@ -78,6 +84,8 @@ class Engine {
  private:
   /// This rank's rows / all rows of a batch.
   double share() const;
+  /// An expert without tokens has no gradient, so that the optimizer leaves it alone.
+  void drop_idle(const at::Tensor& counts) const;
   /// Starts to record the units, if the step is to be recorded.
   UnitRecorder begin_record(int64_t step) const;
   void end_record(const PipelineResult& result, int64_t step, const UnitRecorder& units) const;
@@ -85,6 +93,7 @@ class Engine {
   at::Tensor mean_over_all(const at::Tensor& loss) const;
 
   EngineParts parts_;
+  std::optional<BalanceResult> balance_ = std::nullopt;
   int64_t steps_ = 0;
   int64_t record_every_ = 0;
   Recorder recorder_ = {};

@@ -125,6 +125,7 @@ void check_job(const TrainConfig& config) {
   check_supported(config);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
+  check_experts(config.parallel, shape);
   check_memory(config, shape, machine_memory());
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
