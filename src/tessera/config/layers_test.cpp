@@ -35,7 +35,6 @@ TEST(ConfigLayers, NothingGivenIsASmallRunOnOurOwnSources) {
   EXPECT_GT(config.train.validate_every, 0);
   EXPECT_GT(config.data.validation_share, 0);
   EXPECT_TRUE(config.run.save);
-  check_supported(config);
 }
 
 TEST(ConfigLayers, AModelsFolderIsTrainedAsItIsTold) {
@@ -182,12 +181,22 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
                "microbatches"));
 }
 
-TEST(TrainConfig, StrategiesThatAreNotThereAreRefused) {
-  for (const char* const name : {"ep", "etp"}) {
-    const TrainConfig config = resolve(
-        {.flags = {given("parallel.dp", "2"), given(std::string("parallel.") + name, "2")}});
-    EXPECT_TRUE(contains(message_of<ConfigError>([&] { check_supported(config); }), name));
-  }
+TEST(TrainConfig, ExpertsThatDegreesDoNotDivideAreRefused) {
+  const auto refused = [](const char* preset, const char* dp, const char* key, const char* value) {
+    return refusal({.flags = {given("model.preset", preset), given("parallel.dp", dp),
+                              given(std::string("parallel.") + key, value)}});
+  };
+  EXPECT_EQ(refused("tiny-moe", "3", "ep", "3"),
+            "--ep 3 does not divide 8 experts; choose from 1, 2, 4, 8");
+  EXPECT_EQ(
+      refused("tiny", "2", "ep", "2"),
+      "--ep 2 and --etp 1 divide experts, but the model has none; leave them out, or choose a "
+      "model with experts, e.g. --preset tiny-moe");
+  EXPECT_TRUE(contains(refused("tiny", "2", "etp", "2"), "the model has none"));
+  EXPECT_EQ(resolve({.flags = {given("model.preset", "tiny-moe"), given("parallel.dp", "4"),
+                               given("parallel.ep", "2"), given("parallel.etp", "2")}})
+                .parallel.ep,
+            2);
 }
 
 TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
@@ -265,7 +274,7 @@ TEST(TrainConfig, TheEndOfDocumentsNeedsDocuments) {
 }
 
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name : {"parallel.ep", "parallel.etp", "run.resume"}) {
+  for (const char* const name : {"run.resume"}) {
     EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
         << name;
   }

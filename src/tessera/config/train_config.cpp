@@ -36,22 +36,6 @@ void check_ranks(const ParallelSection& parallel) {
   train_plan(parallel.nproc, dims_of(parallel), context_of(parallel).sizes);
 }
 
-/// A setting that is not available yet.
-struct NotYet {
-  const char* key;
-  std::string (*asked)(const ParallelSection&);  // The value; "" if not asked for.
-};
-
-template <auto Member>
-std::string if_above_one(const ParallelSection& parallel) {
-  return parallel.*Member > 1 ? std::to_string(parallel.*Member) : "";
-}
-
-constexpr std::array kNotYet{
-    NotYet{"ep", if_above_one<&ParallelSection::ep>},
-    NotYet{"etp", if_above_one<&ParallelSection::etp>},
-};
-
 // What only sharded parameters can do.
 void check_sharding(const ParallelSection& parallel) {
   const ParallelDims dims = dims_of(parallel);
@@ -110,6 +94,14 @@ void check_documents(const TrainConfig& config) {
             "data.document_end=", data.document_end, " needs data.documents=true; leave one out");
 }
 
+std::string divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t i = 1; i <= number; ++i) {
+    if (number % i == 0) divisors.push_back(i);
+  }
+  return join(divisors, ", ");
+}
+
 void check_pipeline(const TrainConfig& config) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.pp > 1) {
@@ -125,6 +117,27 @@ void check_pipeline(const TrainConfig& config) {
   const bool shards = parallel.dp > 1 && parallel.dp_type != "ddp";
   TSR_CHECK(config.run.record_every == 0 || shards, "run.record_every=", config.run.record_every,
             " needs a pipeline or shards; give --pp or --dp-type fsdp as well, or leave it out");
+}
+
+void check_window(const TrainConfig& config, const LlamaConfig& shape) {
+  const int64_t window = shape.sliding_window;
+  if (window == 0 || config.data.seq <= window) return;
+  TSR_CHECK(config.parallel.cp == 1 && !config.data.documents, "data.seq=", config.data.seq,
+            " is longer than the model's sliding_window=", window,
+            ", which --cp and data.documents do not support; choose data.seq up to ", window,
+            ", or leave them out");
+}
+
+void check_experts(const ParallelSection& parallel, const LlamaConfig& shape) {
+  if (parallel.ep * parallel.etp == 1) return;
+  TSR_CHECK(
+      shape.num_sparse_layers() > 0, "--ep ", parallel.ep, " and --etp ", parallel.etp,
+      " divide experts, but the model has none; leave them out, or choose a model with experts, "
+      "e.g. --preset tiny-moe");
+  TSR_CHECK(shape.num_experts % parallel.ep == 0, "--ep ", parallel.ep, " does not divide ",
+            shape.num_experts, " experts; choose from ", divisors_of(shape.num_experts));
+  TSR_CHECK(parallel.etp <= shape.expert_size(), "--etp ", parallel.etp,
+            " is more than the width of an expert, ", shape.expert_size(), "; choose less");
 }
 
 // A model from a folder has only model.path.
@@ -157,7 +170,7 @@ ContextParallelOptions context_of(const ParallelSection& parallel) {
   return options;
 }
 
-void check_heads(const TrainConfig& config, const LlamaConfig& shape) {
+void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
   const ParallelSection& parallel = config.parallel;
   split_heads(shape.num_attention_heads, shape.num_key_value_heads, parallel.tp, /*rank=*/0);
   check_context_parallel(context_of(parallel), {.cp = parallel.cp,
@@ -165,6 +178,8 @@ void check_heads(const TrainConfig& config, const LlamaConfig& shape) {
                                                 .heads = shape.num_attention_heads,
                                                 .kv_heads = shape.num_key_value_heads,
                                                 .tp = parallel.tp});
+  check_window(config, shape);
+  check_experts(parallel, shape);
 }
 
 void check(const TrainConfig& config) {
@@ -179,7 +194,7 @@ void check(const TrainConfig& config) {
             " needs data.validation_share above 0; set one of them");
   check_context(config.parallel);
   check_documents(config);
-  if (config.model.path.empty()) check_heads(config, config.model.shape);
+  if (config.model.path.empty()) check_shape(config, config.model.shape);
   check_ranks(config.parallel);
   check_sharding(config.parallel);
   check_tensor(config);
@@ -190,13 +205,6 @@ void check(const TrainConfig& config) {
             " (--dp × --microbatches) micro-batches of at least one row");
   TSR_CHECK(!config.run.overwrite || !config.run.resume,
             "--overwrite and --resume contradict each other; leave one out");
-}
-
-void check_supported(const TrainConfig& config) {
-  for (const auto& [key, asked] : kNotYet) {
-    const std::string value = asked(config.parallel);
-    TSR_CHECK(value.empty(), "parallel.", key, "=", value, " is not available yet; leave it out");
-  }
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -127,12 +127,9 @@ struct TrainConfig {
 /// ConfigError if values contradict each other.
 void check(const TrainConfig& config);
 
-/// ConfigError if the heads of the model do not fit the parallel degrees. check() does this for a
+/// ConfigError if the model does not fit the parallel degrees and the data. check() does this for a
 /// model that is not from a folder.
-void check_heads(const TrainConfig& config, const LlamaConfig& shape);
-
-/// ConfigError for settings that are not available yet.
-void check_supported(const TrainConfig& config);
+void check_shape(const TrainConfig& config, const LlamaConfig& shape);
 
 /// Bytes per element of a dtype of the configuration: 4 of fp32.
 int64_t element_bytes(const std::string& dtype);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/base/export.h"
 
@@ -19,7 +20,8 @@ struct Llama3RopeScaling {
   friend bool operator==(const Llama3RopeScaling&, const Llama3RopeScaling&) = default;
 };
 
-/// The shape of a Llama, with the names and defaults of Hugging Face's config.json.
+/// The shape of a Llama or of one of its relatives, with the names of Hugging Face's config.json.
+/// The defaults are those of Llama. Families differ in these values only.
 struct LlamaConfig {
   int64_t vocab_size = 32000;
   int64_t hidden_size = 4096;
@@ -36,17 +38,36 @@ struct LlamaConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   double initializer_range = 0.02;
+  std::string model_type = "llama";  // See model_families().
+  int64_t sliding_window = 0;        // Positions that a token attends to; 0: all before it.
+  bool qk_norm = false;              // An RMSNorm of each head of queries and keys.
+
+  // Mixtures of experts.
+  int64_t num_experts = 0;            // Per layer; 0: a dense model.
+  int64_t num_experts_per_tok = 2;    // Experts that each token visits.
+  int64_t moe_intermediate_size = 0;  // Width of an expert; 0: intermediate_size.
+  bool norm_topk_prob = true;         // Whether the weights of a token's experts add up to 1.
+  double router_aux_loss_coef = 0.001;
+  int64_t decoder_sparse_step = 1;         // Every so many layers have experts.
+  std::vector<int64_t> mlp_only_layers{};  // Layers without experts.
+
+  bool has_experts(int64_t layer) const;
+  /// The width of an expert.
+  int64_t expert_size() const {
+    return moe_intermediate_size > 0 ? moe_intermediate_size : intermediate_size;
+  }
+  int64_t num_sparse_layers() const;
 
   friend bool operator==(const LlamaConfig&, const LlamaConfig&) = default;
 };
 
 /// ConfigError for sizes that do not fit together, e.g. attention heads that are not a multiple of
-/// key-value heads, or an odd head size.
+/// key-value heads, an odd head size, or experts in a family that has none.
 void check(const LlamaConfig& config);
 
-/// Parses config.json. DataError for another architecture, activation or scaling of the rotary
-/// embedding, because ignoring it would silently train another model. Ignores fields that do not
-/// affect the shape, as Hugging Face does.
+/// Parses config.json; missing fields have the defaults of their family. DataError for another
+/// architecture, activation or scaling of the rotary embedding, because ignoring it would silently
+/// train another model. Ignores fields that do not affect the shape, as Hugging Face does.
 LlamaConfig parse_llama_config(std::string_view text, std::string_view origin);
 
 /// The config.json of a Hugging Face folder; DataError if there is none.

@@ -68,9 +68,64 @@ TEST(LlamaConfig, WrittenAndReadAgain) {
   EXPECT_EQ(parsed(to_json(config, "float32")), config);
 }
 
+TEST(LlamaConfig, FamiliesHaveTheirOwnDefaults) {
+  const LlamaConfig mixtral = parsed(R"({"model_type": "mixtral", "num_local_experts": 4})");
+  EXPECT_EQ(mixtral.num_experts, 4);
+  EXPECT_EQ(mixtral.num_key_value_heads, 8);
+  EXPECT_EQ(mixtral.head_dim, 128);
+  EXPECT_EQ(mixtral.expert_size(), 14336);
+  EXPECT_TRUE(mixtral.norm_topk_prob && mixtral.has_experts(0));
+  const LlamaConfig qwen = parsed(R"({"model_type": "qwen3_moe", "decoder_sparse_step": 2,
+                                      "mlp_only_layers": [3, 4], "num_hidden_layers": 6})");
+  EXPECT_EQ(qwen.head_dim, 64);
+  EXPECT_EQ(qwen.num_sparse_layers(), 2);  // Layers 1 and 5.
+  EXPECT_TRUE(qwen.has_experts(1) && !qwen.has_experts(2) && !qwen.has_experts(3));
+  EXPECT_TRUE(qwen.qk_norm && !qwen.norm_topk_prob);
+  EXPECT_EQ(parsed(R"({"model_type": "qwen3"})").head_dim, 128);
+  EXPECT_EQ(parsed(R"({"model_type": "mistral"})").sliding_window, 4096);
+  EXPECT_EQ(parsed(R"({"model_type": "mistral", "sliding_window": null})").sliding_window, 0);
+}
+
+TEST(LlamaConfig, FamiliesAreWrittenAndReadAgain) {
+  for (const char* const text :
+       {R"({"model_type": "mistral", "sliding_window": 7})", R"({"model_type": "qwen3"})",
+        R"({"model_type": "mixtral", "num_local_experts": 4, "router_aux_loss_coef": 0})",
+        R"({"model_type": "qwen3_moe", "norm_topk_prob": true, "mlp_only_layers": [1],
+            "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 12})"}) {
+    const LlamaConfig config = parsed(text);
+    EXPECT_EQ(parsed(to_json(config, "float32")), config) << text;
+  }
+}
+
+TEST(LlamaConfig, ExpertsThatDoNotFitAreRefused) {
+  const auto refusal_of = [](LlamaConfig config) {
+    return testkit::message_of<ConfigError>([&] { check(config); });
+  };
+  EXPECT_EQ(refusal_of({.model_type = "mixtral", .num_experts = 4, .num_experts_per_tok = 5}),
+            "num_experts_per_tok=5, but a token can visit from 1 to num_experts=4 experts");
+  EXPECT_EQ(
+      refusal_of({.num_experts = 4}),
+      "num_experts=4, but models of type llama have no experts; begin with a preset that has, "
+      "e.g. tiny-moe");
+  EXPECT_EQ(refusal_of({.model_type = "mixtral"}),
+            "num_experts=0, but a model of type mixtral has experts; choose at least 1");
+  EXPECT_EQ(refusal_of({.sliding_window = 4}),
+            "sliding_window=4, but models of type llama have none; leave it out");
+  EXPECT_EQ(
+      refusal_of({.model_type = "mixtrl"}),
+      "model_type 'mixtrl' is unknown; choose from llama, mistral, qwen3, mixtral, qwen3_moe; "
+      "did you mean 'mixtral'?");
+}
+
 TEST(LlamaConfig, WhatWouldTrainToSomethingElseIsRefused) {
-  EXPECT_EQ(refusal(R"({"model_type": "mistral"})"),
-            R"(config.json: model_type is "mistral"; expected "llama")");
+  EXPECT_EQ(
+      refusal(R"({"model_type": "gpt2"})"),
+      R"(config.json: model_type is "gpt2"; expected "llama", "mistral", "qwen3", "mixtral", )"
+      R"("qwen3_moe")");
+  EXPECT_NE(refusal(R"({"model_type": "qwen3", "use_sliding_window": true})").find("false"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "mixtral", "router_jitter_noise": 0.1})").find("expected 0"),
+            std::string::npos);
   EXPECT_EQ(refusal(R"({"hidden_act": "gelu"})"),
             R"(config.json: hidden_act is "gelu"; expected "silu")");
   EXPECT_NE(refusal(R"({"rope_scaling": {"type": "linear", "factor": 2}})").find("llama3"),

@@ -42,9 +42,36 @@ LlamaConfig llama3_70b() {
   return config;
 }
 
+LlamaConfig tiny_moe() {
+  LlamaConfig config = tiny();
+  config.intermediate_size = 256;
+  config.model_type = "mixtral";
+  config.num_experts = 8;
+  return config;
+}
+
+LlamaConfig mixtral_8x7b() {
+  return {.vocab_size = 32000,
+          .hidden_size = 4096,
+          .intermediate_size = 14336,
+          .num_hidden_layers = 32,
+          .num_attention_heads = 32,
+          .num_key_value_heads = 8,
+          .head_dim = 128,
+          .max_position_embeddings = 32768,
+          .rms_norm_eps = 1e-5,
+          .rope_theta = 1e6,
+          .model_type = "mixtral",
+          .num_experts = 8,
+          .router_aux_loss_coef = 0.02};
+}
+
 using Preset = std::pair<std::string_view, LlamaConfig (*)()>;
-constexpr std::array<Preset, 3> kPresets{
-    {{"tiny", tiny}, {"llama3-8b", llama3_8b}, {"llama3-70b", llama3_70b}}};
+constexpr std::array<Preset, 5> kPresets{{{"tiny", tiny},
+                                          {"llama3-8b", llama3_8b},
+                                          {"llama3-70b", llama3_70b},
+                                          {"tiny-moe", tiny_moe},
+                                          {"mixtral-8x7b", mixtral_8x7b}}};
 
 }  // namespace
 

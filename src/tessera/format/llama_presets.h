@@ -9,7 +9,8 @@
 
 namespace tessera TSR_API {
 
-/// Named shapes: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and "llama3-70b".
+/// Named shapes: "tiny" (two million parameters, bytes as tokens), "llama3-8b" and "llama3-70b";
+/// with experts, "tiny-moe" and "mixtral-8x7b".
 /// ConfigError with the nearest name for other names.
 LlamaConfig llama_preset(std::string_view name);
 

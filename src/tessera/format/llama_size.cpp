@@ -29,15 +29,34 @@ int64_t key_size(const LlamaConfig& config) {
   return product(config.num_key_value_heads, config.head_dim);
 }
 
-// The elements of the matrices of a block.
-int64_t block_matrices(const LlamaConfig& config) {
-  const int64_t attention = product(2, sum({query_size(config), key_size(config)}));
-  const int64_t mlp = product(3, config.intermediate_size);
-  return product(config.hidden_size, sum({attention, mlp}));
+int64_t attention_matrices(const LlamaConfig& config) {
+  const int64_t outputs = product(2, sum({query_size(config), key_size(config)}));
+  return product(config.hidden_size, outputs);
+}
+
+// Three matrices between the hidden states and `size`.
+int64_t mlp_matrices(const LlamaConfig& config, int64_t size) {
+  return product(config.hidden_size, product(3, size));
+}
+
+// The router, and `experts` experts.
+int64_t expert_matrices(const LlamaConfig& config, int64_t experts) {
+  return sum({product(config.num_experts, config.hidden_size),
+              product(experts, mlp_matrices(config, config.expert_size()))});
+}
+
+// The elements of the matrices of all blocks, where a token reads `experts` experts.
+int64_t blocks_matrices(const LlamaConfig& config, int64_t experts) {
+  const int64_t sparse = config.num_sparse_layers();
+  return sum(
+      {product(config.num_hidden_layers, attention_matrices(config)),
+       product(config.num_hidden_layers - sparse, mlp_matrices(config, config.intermediate_size)),
+       sparse == 0 ? 0 : product(sparse, expert_matrices(config, experts))});
 }
 
 int64_t block_vectors(const LlamaConfig& config) {
-  const int64_t norms = product(2, config.hidden_size);
+  const int64_t norms =
+      sum({product(2, config.hidden_size), config.qk_norm ? product(2, config.head_dim) : 0});
   const int64_t attention =
       sum({query_size(config), product(2, key_size(config)), config.hidden_size});
   const int64_t mlp = sum({product(2, config.intermediate_size), config.hidden_size});
@@ -51,18 +70,19 @@ int64_t vocabulary_matrix(const LlamaConfig& config) {
 }  // namespace
 
 int64_t parameter_count(const LlamaConfig& config) {
-  const int64_t block = sum({block_matrices(config), block_vectors(config)});
+  const int64_t vectors = product(config.num_hidden_layers, block_vectors(config));
   const int64_t vocabulary = product(config.tie_word_embeddings ? 1 : 2, vocabulary_matrix(config));
-  return sum({product(config.num_hidden_layers, block), vocabulary, config.hidden_size});
+  return sum(
+      {blocks_matrices(config, config.num_experts), vectors, vocabulary, config.hidden_size});
 }
 
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions) {
   TSR_CHECK(positions > 0, "positions=", positions, "; a sequence needs at least one token");
   // Queries times keys, and weights times values.
   const int64_t attention = product(2, product(query_size(config), positions));
-  const int64_t block = sum({block_matrices(config), attention});
   const int64_t forward =
-      sum({product(config.num_hidden_layers, block), vocabulary_matrix(config)});
+      sum({blocks_matrices(config, config.num_experts_per_tok),
+           product(config.num_hidden_layers, attention), vocabulary_matrix(config)});
   return product(6, forward);  // Multiply and add; the backward costs twice the forward.
 }
 

@@ -13,7 +13,8 @@ int64_t parameter_count(const LlamaConfig& config);
 /// Floating-point operations per token of a training step, for sequences of `positions` tokens: two
 /// per multiplication in the matrix products of the forward, and twice as many for the backward. By
 /// convention, attention counts as the full square of positions, although causal attention needs
-/// half. Norms, activations and embedding look-ups do not count.
+/// half. Norms, activations and embedding look-ups do not count. Of the experts, those that a token
+/// visits count.
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions);
 
 }  // namespace tessera

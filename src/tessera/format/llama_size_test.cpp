@@ -13,6 +13,7 @@ TEST(LlamaSize, CountsKnownModels) {
   EXPECT_EQ(parameter_count(LlamaConfig{}), 6'738'415'616);  // Llama 2 7B has the default shape.
   EXPECT_EQ(parameter_count(llama_preset("llama3-8b")), 8'030'261'248);
   EXPECT_EQ(parameter_count(llama_preset("llama3-70b")), 70'553'706'496);
+  EXPECT_EQ(parameter_count(llama_preset("mixtral-8x7b")), 46'702'792'704);
 }
 
 TEST(LlamaSize, TiedHeadIsCountedOnce) {
@@ -27,6 +28,13 @@ TEST(LlamaSize, FlopsGrowWithThePositions) {
       8'030'261'248 - 128256 * 4096LL - 65 * 4096LL;  // Without look-up, norms.
   EXPECT_EQ(flops_per_token(config, 8192), 6 * matrices + 12 * 32 * 32 * 128 * 8192LL);
   EXPECT_EQ(flops_per_token(config, 2) - flops_per_token(config, 1), 12 * 32 * 32 * 128LL);
+}
+
+TEST(LlamaSize, FlopsAreThoseOfTheExpertsThatATokenVisits) {
+  LlamaConfig config = llama_preset("mixtral-8x7b");
+  const int64_t two = flops_per_token(config, 1);
+  config.num_experts_per_tok = 3;
+  EXPECT_EQ(flops_per_token(config, 1) - two, 6 * 32 * 3 * 4096 * 14336LL);
 }
 
 TEST(LlamaSize, RefusesWhatIsNoNumber) {

@@ -31,6 +31,20 @@ class ContextAttention {
   /// **Collective.** causal_attention() of whole sequences, from this rank's tokens.
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const Pass& pass) const = 0;
+  /// The number of ranks that split a sequence.
+  virtual int64_t ranks() const = 0;
+};
+
+class RouterBalance;
+
+/// How the layers of parallel/expert/ split their work over ranks.
+struct ExpertParallel {
+  Group ep;   // Its ranks hold different experts.
+  Group etp;  // Its ranks hold different parts of the same experts.
+  /// Data parallelism multiplies the gradients of experts by the same factor on all ranks, though
+  /// they come from ranks with different shares of the batch. This rank multiplies the gradients
+  /// that it sends to experts by this, and divides those that come back.
+  double row_scale = 1;
 };
 
 /// Arguments of a forward pass, in addition to its input.
@@ -49,6 +63,12 @@ struct Pass {
   at::Tensor positions = {};
   /// The documents of the whole sequences; null if each row is one document.
   std::shared_ptr<const PackedRows> documents = nullptr;
+  /// Null if every rank holds all experts. It must live until the end of the backward pass.
+  const ExpertParallel* experts = nullptr;
+  /// Where routers count tokens per expert, and get the gradients of their losses; null: nowhere.
+  RouterBalance* balance = nullptr;
+  /// Whether the backward pass runs this forward pass a second time.
+  bool second_run = false;
 };
 
 }  // namespace tessera

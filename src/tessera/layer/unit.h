@@ -13,6 +13,7 @@
 
 #include "tessera/base/export.h"
 #include "tessera/layer/pass.h"
+#include "tessera/layer/router_balance.h"
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
 
@@ -81,6 +82,8 @@ struct Model {
   /// after them to the last.
   Span layers = {};
   std::vector<TiedParameter> tied = {};
+  /// The experts of the model and their balancing losses; none in a dense model.
+  std::optional<BalanceOptions> balance = std::nullopt;
   /// Sets the values of parameters; empty if they are built with values. This rank may only hold
   /// parts of them (Parameter::place).
   std::function<void(const Parameters&)> fill = {};

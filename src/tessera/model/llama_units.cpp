@@ -45,7 +45,7 @@ Unit embedding_unit(const at::Tensor& weight, int64_t vocab_size) {
 
 Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& options,
                 const std::shared_ptr<Rotary>& rotary) {
-  const Block block(config, tensor_options(options));
+  const Block block(config, index, tensor_options(options));
   Unit unit{.name = concat("model.layers.", index), .defers = true};
   block.list(unit.name, unit.parameters);
   unit.forward = [block, rotary, size = config.hidden_size](const at::Tensor& hidden,
@@ -61,7 +61,7 @@ Unit block_unit(int64_t index, const LlamaConfig& config, const LlamaOptions& op
 // `shared` is the embedding's weight if the head is tied and the embedding is here as well.
 Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at::Tensor& shared) {
   const at::Tensor weight = shared.defined() ? shared : vocabulary(config, options);
-  const Norm norm(config, tensor_options(options));
+  const Norm norm(config.hidden_size, config.rms_norm_eps, tensor_options(options));
   Unit unit{.name = "lm_head", .defers = true};
   const bool copy = config.tie_word_embeddings && !shared.defined();
   if (copy) unit.parameters.push_back(vocabulary_parameter(kEmbedding, weight));
@@ -136,6 +136,12 @@ Model llama_model(const LlamaConfig& config, const LlamaOptions& options) {
       .ignored_target = kIgnoredTarget,
       .layers = {1, count - 1}};
   if (config.tie_word_embeddings) model.tied = {{kEmbedding, 0, count - 1}};
+  if (config.num_sparse_layers() > 0) {
+    model.balance = BalanceOptions{.layers = config.num_sparse_layers(),
+                                   .experts = config.num_experts,
+                                   .top_k = config.num_experts_per_tok,
+                                   .coefficient = config.router_aux_loss_coef};
+  }
   return model;
 }
 

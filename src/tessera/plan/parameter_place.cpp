@@ -23,12 +23,22 @@ bool shards(const Plan& plan) {
   return plan.layout("world").axis("dp_shard").size() > 1;
 }
 
+/// The axes of a plan that hold the parts of a parameter.
+struct Axes {
+  const char* tensor;  // Shards each parameter.
+  const char* shards;  // The group that shards the flat buffer,
+  AxisNames cut_over;  // and its axes.
+};
+const Axes kDense{"tp", "dp_shard_cp", {"dp_shard", "cp"}};
+const Axes kExperts{"etp", "expert_shard", {"expert_shard"}};
+
 void check_blocks(int64_t blocks, int64_t tp) {
   TSR_CHECK(blocks % tp == 0 || tp % blocks == 0, "tp ", tp, " neither divides ", blocks,
             " heads nor is a multiple of them; choose a divisor or a multiple of ", blocks);
 }
 
-void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Position tp) {
+void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Position tp,
+                    const Axes& axes) {
   place.tensor_copies = tp.size;
   if (!parameter.tensor_dim || tp.size == 1) return;
   const int64_t blocks = parameter.tensor_blocks.value_or(tp.size);
@@ -36,17 +46,17 @@ void cut_for_tensor(ParameterPlace& place, const ParameterShape& parameter, Posi
   const int64_t pieces = std::min(blocks, tp.size);
   place.tensor_copies = tp.size / pieces;
   place.part = place.part.cut(*parameter.tensor_dim, pieces, tp.index / place.tensor_copies);
-  if (pieces > 1) place.cut_over.emplace_back("tp");
+  if (pieces > 1) place.cut_over.emplace_back(axes.tensor);
 }
 
 // Each parameter keeps the elements in this rank's piece of the flat buffer.
-void cut_for_shards(std::vector<ParameterPlace>& places, Position shard) {
+void cut_for_shards(std::vector<ParameterPlace>& places, Position shard, const Axes& axes) {
   std::vector<Part> parts;
   for (const ParameterPlace& place : places) parts.push_back(place.part);
   parts = cut_flat(parts, shard.size, shard.index);
   for (size_t i = 0; i < places.size(); ++i) {
     places[i].part = parts[i];
-    places[i].cut_over.insert(places[i].cut_over.end(), {"dp_shard", "cp"});
+    places[i].cut_over.insert(places[i].cut_over.end(), axes.cut_over.begin(), axes.cut_over.end());
   }
 }
 
@@ -60,20 +70,48 @@ bool is_first_copy(const Plan& plan, GlobalRank rank, const AxisNames& cut_over)
   });
 }
 
+// Of the ranks of a norm group that hold the same part of an expert, the first counts.
+bool is_first_holder(const Plan& plan, GlobalRank rank, const AxisNames& cut_over) {
+  const Layout& experts = plan.layout("experts");
+  const auto has_same = [&](GlobalRank other) {
+    return std::ranges::all_of(experts.axes(), [&](const Axis& axis) {
+      const std::string& name = axis.name();
+      const bool cut = name == "pp" || name == "ep" || name == "etp" ||
+                       std::ranges::find(cut_over, name) != cut_over.end();
+      return !cut || experts.coordinate(other, name) == experts.coordinate(rank, name);
+    });
+  };
+  const RankGroup norm = plan.group_of(rank, "norm").value_or(RankGroup{rank});
+  return *std::ranges::find_if(norm, has_same) == rank;
+}
+
 }  // namespace
+
+bool holds_expert(const Plan& plan, GlobalRank rank, const ExpertOf& expert) {
+  const Position ep = position_of(plan, rank, "ep");
+  TSR_CHECK(expert.count % ep.size == 0, "ep ", ep.size, " does not divide ", expert.count,
+            " experts; choose a divisor of ", expert.count);
+  return expert.index / (expert.count / ep.size) == ep.index;
+}
 
 std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
                                          std::span<const ParameterShape> parameters) {
   std::vector<ParameterPlace> places;
-  const Position tp = position_of(plan, rank, "tp");
+  const bool experts = !parameters.empty() && parameters[0].expert.has_value();
+  const Axes& axes = experts ? kExperts : kDense;
+  const Position tp = position_of(plan, rank, axes.tensor);
   for (const ParameterShape& parameter : parameters) {
     places.push_back({.part = Part(parameter.shape)});
-    cut_for_tensor(places.back(), parameter, tp);
+    cut_for_tensor(places.back(), parameter, tp, axes);
+    if (experts) places.back().grad_group = "expert_grad";
   }
-  if (shards(plan)) cut_for_shards(places, position_of(plan, rank, "dp_shard_cp"));
+  if (shards(plan)) cut_for_shards(places, position_of(plan, rank, axes.shards), axes);
   for (size_t i = 0; i < places.size(); ++i) {
-    places[i].counts = !parameters[i].copy && is_first_copy(plan, rank, places[i].cut_over) &&
-                       tp.index % places[i].tensor_copies == 0;
+    ParameterPlace& place = places[i];
+    const bool first =
+        experts ? is_first_holder(plan, rank, place.cut_over)
+                : is_first_copy(plan, rank, place.cut_over) && tp.index % place.tensor_copies == 0;
+    place.counts = !parameters[i].copy && first;
   }
   return places;
 }

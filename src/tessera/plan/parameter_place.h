@@ -12,6 +12,15 @@
 
 namespace tessera TSR_API {
 
+/// An expert of a layer, to which a parameter belongs.
+struct ExpertOf {
+  int64_t layer = 0;  // Among the layers with experts.
+  int64_t index = 0;
+  int64_t count = 1;  // Experts of the layer.
+
+  friend bool operator==(const ExpertOf&, const ExpertOf&) = default;
+};
+
 /// The properties of a parameter that a plan needs.
 struct ParameterShape {
   std::vector<int64_t> shape = {};
@@ -20,6 +29,8 @@ struct ParameterShape {
   /// The number of blocks along that dimension which stay whole, e.g. heads. If there are fewer
   /// than tp ranks, several neighbours hold the same block. Unless set, any row may begin a shard.
   std::optional<int64_t> tensor_blocks = std::nullopt;
+  /// Parameters of experts: etp shards them in the place of tp.
+  std::optional<ExpertOf> expert = std::nullopt;
   /// Another stage holds it as well and counts it in norms and files.
   bool copy = false;
 };
@@ -39,11 +50,16 @@ struct ParameterPlace {
   friend bool operator==(const ParameterPlace&, const ParameterPlace&) = default;
 };
 
+/// Whether a rank of train_plan() holds this expert, or a part of it. ConfigError if ep does not
+/// divide the experts.
+bool holds_expert(const Plan& plan, GlobalRank rank, const ExpertOf& expert);
+
 /// The places of parameters on a rank of train_plan(): those of one unit that share a flat buffer.
+/// They are all of experts that the rank holds, or of none.
 ///
 /// Tensor parallelism shards each parameter along its own dimension. If the plan shards over data
 /// parallelism, the remaining elements form one flat buffer, and each rank of dp_shard_cp
-/// holds one piece of it by the rule of chunk().
+/// holds one piece of it by the rule of chunk(). For experts these are etp and expert_shard.
 std::vector<ParameterPlace> place_buffer(const Plan& plan, GlobalRank rank,
                                          std::span<const ParameterShape> parameters);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,8 @@ StepMetrics metrics_of(const JsonField& root) {
       metrics.sent_bytes[group] = bytes.integer();
     });
   }
+  if (root.has("aux_loss")) metrics.aux_loss = number(root.at("aux_loss"));
+  if (root.has("expert_load")) metrics.expert_load = root.at("expert_load").list(number);
   if (root.has("skipped")) metrics.skipped = root.at("skipped").boolean();
   return metrics;
 }
@@ -46,6 +49,10 @@ std::string_view whole_lines(const MappedFile& file) {
 
 }  // namespace
 
+double StepMetrics::largest_load() const {
+  return expert_load.empty() ? 1 : *std::ranges::max_element(expert_load);
+}
+
 std::string to_json(const StepMetrics& metrics) {
   nlohmann::ordered_json object{{"step", metrics.step},
                                 {"loss", metrics.loss},
@@ -57,6 +64,11 @@ std::string to_json(const StepMetrics& metrics) {
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
   if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
   if (!metrics.sent_bytes.empty()) object["sent_bytes"] = metrics.sent_bytes;
+  if (metrics.aux_loss) object["aux_loss"] = *metrics.aux_loss;
+  if (!metrics.expert_load.empty()) {
+    object["largest_load"] = metrics.largest_load();
+    object["expert_load"] = metrics.expert_load;
+  }
   if (metrics.skipped) object["skipped"] = true;
   return object.dump();
 }

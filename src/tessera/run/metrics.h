@@ -26,8 +26,14 @@ struct StepMetrics {
   std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
   /// What rank 0 sent in this step, by the name of the group. Empty for a single rank.
   std::map<std::string, int64_t, std::less<>> sent_bytes = {};
+  // Of models with experts: the balancing loss without its coefficient, and the tokens of each
+  // expert, over all layers, divided by their mean.
+  std::optional<double> aux_loss = std::nullopt;
+  std::vector<double> expert_load = {};
   bool skipped = false;  // No update, since the loss or the gradients were non-finite.
 
+  /// That of the expert with the most tokens; 1 if all have equally many.
+  double largest_load() const;
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
 };
 

@@ -53,6 +53,16 @@ TEST(Metrics, SayThatAStepWasSkipped) {
   EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
 }
 
+TEST(Metrics, OfExperts) {
+  StepMetrics step = kStep;
+  step.aux_loss = 2.5;
+  step.expert_load = {0.5, 1.25, 1.25};
+  EXPECT_NE(
+      to_json(step).find(R"("aux_loss":2.5,"largest_load":1.25,"expert_load":[0.5,1.25,1.25]})"),
+      std::string::npos);
+  EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
+}
+
 TEST(Metrics, OfARunThatDivergedAreNull) {
   StepMetrics step = kStep;
   step.loss = std::numeric_limits<double>::infinity();

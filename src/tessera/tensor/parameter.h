@@ -29,6 +29,7 @@ struct Parameter {
   at::Tensor tensor;                 // This rank's part.
   std::optional<size_t> tensor_dim;  // The dimension that tensor parallelism may shard.
   std::optional<int64_t> tensor_blocks = std::nullopt;  // See ParameterShape.
+  std::optional<ExpertOf> expert = std::nullopt;        // See ParameterShape.
   ParameterPlace place;
 };
 

@@ -13,6 +13,7 @@
 #include "tessera/parallel/tensor/tensor_units.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/model_stage.h"
+#include "tessera/train/train_balance.h"
 
 namespace tessera {
 namespace {
@@ -42,8 +43,23 @@ double share_of(const RealizedPlan& plan, int64_t batch) {
   return static_cast<double>(rows.size()) / static_cast<double>(batch * plan.group("cp").size());
 }
 
+// The experts of a rank see tokens of several ranks, so the shares of the batch are in the
+// gradients already.
+std::shared_ptr<const ExpertParallel> expert_parallel(const RealizedPlan& plan, int64_t batch) {
+  if (plan.group("grad").size() * plan.group("tp").size() == 1) return nullptr;
+  const auto copies = static_cast<double>(plan.group("expert_grad").size());
+  return std::make_shared<const ExpertParallel>(
+      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, batch) * copies});
+}
+
+double share_of(const RealizedPlan& plan, const std::string& group, int64_t batch) {
+  return group == "expert_grad" ? 1 / static_cast<double>(plan.group(group).size())
+                                : share_of(plan, batch);
+}
+
 // The parameters, by the group that reduces their gradients.
-std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan) {
+std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan,
+                                            int64_t batch) {
   std::map<std::string, DdpTensors> by_group;
   for (const Parameter& parameter : stage.parameters()) {
     by_group[parameter.place.grad_group].parameters.push_back(parameter);
@@ -52,7 +68,9 @@ std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const Reali
     for (const Parameter& buffer : unit.buffers) by_group["grad"].buffers.push_back(buffer);
   }
   std::vector<ReducedTensors> parts;
-  for (auto& [group, tensors] : by_group) parts.push_back({std::move(tensors), plan.group(group)});
+  for (auto& [group, tensors] : by_group) {
+    parts.push_back({std::move(tensors), plan.group(group), share_of(plan, group, batch)});
+  }
   return parts;
 }
 
@@ -60,8 +78,7 @@ std::shared_ptr<DataParallel> replicate(const ModelStage& stage, const RealizedP
                                         const ComposeOptions& options) {
   const ReduceTime when =
       options.schedule.pp() == 1 ? ReduceTime::kInBackward : ReduceTime::kAtAction;
-  return std::make_shared<DdpStage>(reduced_tensors(stage, plan), when,
-                                    share_of(plan, options.batch), options.ddp);
+  return std::make_shared<DdpStage>(reduced_tensors(stage, plan, options.batch), when, options.ddp);
 }
 
 // Units of the stage that share a parameter.
@@ -83,7 +100,8 @@ std::shared_ptr<DataParallel> shard(ModelStage& stage, const Model& model, const
   fsdp.when = options.schedule.pp() == 1 ? ShardTime::kPerUnit : ShardTime::kAtActions;
   fsdp.share = share_of(plan, options.batch);
   return std::make_shared<FsdpStage>(
-      stage.units, FsdpGroups{plan.group("dp_shard_cp"), plan.group("dp_replicate")}, fsdp,
+      stage.units, FsdpGroups{plan.group("dp_shard_cp"), plan.group("dp_replicate")},
+      FsdpGroups{plan.group("expert_shard"), plan.group("expert_replicate")}, fsdp,
       shared_units(stage, model));
 }
 
@@ -106,11 +124,17 @@ ContextGroups context_groups(const RealizedPlan& plan, const ContextParallelOpti
 struct Splits {
   std::shared_ptr<const TensorParallel> tensor;
   std::shared_ptr<const ContextParallel> context;
+  std::shared_ptr<const ExpertParallel> experts;  // Null if no other rank helps.
+  std::shared_ptr<TrainBalance> balance;
   at::Device device;
 
   /// The arguments of the units for one microbatch.
   Pass pass(const StagePass& given) const {
-    Pass made{.deferred = given.deferred, .tensor = tensor.get(), .context = context.get()};
+    Pass made{.deferred = given.deferred,
+              .tensor = tensor.get(),
+              .context = context.get(),
+              .experts = experts.get(),
+              .balance = balance->routers()};
     const auto documents = given.keywords->find(kDocuments);
     if (documents != given.keywords->end()) {
       made.documents =
@@ -144,6 +168,7 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
 
 PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
   return [loss, splits](const Tensors& outputs, const at::Tensor& target) {
+    splits.balance->before_backward();
     return loss(outputs.at(0), target, {.tensor = splits.tensor.get()});
   };
 }
@@ -157,7 +182,10 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   const auto context = std::make_shared<const ContextParallel>(
       context_groups(plan, options.context), options.context);
-  const Splits splits{tensor, context, options.device};
+  const auto balance =
+      std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
+  const Splits splits{tensor, context, expert_parallel(plan, options.batch), balance,
+                      options.device};
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
     cut_tensors(stage.units);
@@ -180,6 +208,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
                  .context = context,
                  .data_parallel = std::move(data_parallel),
                  .tied = std::move(tied),
+                 .balance = balance,
                  .pipeline = std::move(pipeline),
                  .batch = options.batch,
                  .ignored_target = model.ignored_target,

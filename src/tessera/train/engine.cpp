@@ -54,13 +54,17 @@ double Engine::counted_share(const at::Tensor& targets) const {
 at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& targets,
                               double loss_scale, const at::Tensor& documents) {
   const int64_t step = steps_++;
+  PipelineBatch batch = batch_of(inputs, targets, documents);
+  // The gradients of a rank are multiplied by its share of the batch.
+  parts_.balance->begin_step(loss_scale / share(), device(), [&] {
+    parts_.pipeline.evaluate({.inputs = batch.inputs, .keywords = batch.keywords});
+  });
   const UnitRecorder units = begin_record(step);
   for (const auto& stage : parts_.data_parallel) {
     stage->record(units);
     stage->begin_step();
   }
   const double counted = counted_share(targets);
-  PipelineBatch batch = batch_of(inputs, targets, documents);
   batch.loss_scale = loss_scale / counted;
   batch.record = units.is_recording();
   batch.step = step;
@@ -68,8 +72,19 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();
   parts_.tied.add_gradients();
+  balance_ = parts_.balance->end_step();
+  if (balance_) drop_idle(balance_->counts.cpu());
   if (units.is_recording()) end_record(result, step, units);
   return mean_over_all(result.loss, counted);
+}
+
+// Some ranks have zeros where an expert had no token in the whole batch.
+void Engine::drop_idle(const at::Tensor& counts) const {
+  for (const Parameter& parameter : parts_.parameters) {
+    if (!parameter.expert) continue;
+    const auto& [layer, index, count] = *parameter.expert;
+    if (counts[layer][index].item<double>() == 0) parameter.tensor.mutable_grad().reset();
+  }
 }
 
 UnitRecorder Engine::begin_record(int64_t step) const {

@@ -20,6 +20,7 @@
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
 #include "tessera/train/tied_parameters.h"
+#include "tessera/train/train_balance.h"
 
 namespace tessera TSR_API {
 
@@ -38,6 +39,7 @@ struct EngineParts {
   std::shared_ptr<const ContextParallel> context;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;
+  std::shared_ptr<TrainBalance> balance;
   Pipeline pipeline;
   int64_t batch;                          // Rows per global batch.
   std::optional<int64_t> ignored_target;  // Model::ignored_target.
@@ -66,6 +68,9 @@ class Engine {
   /// takes this rank's positions. `documents` is BatchTensors::documents; it may be undefined.
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1,
                         const at::Tensor& documents = {});
+  /// The balance of the last training step; none in a dense model.
+  const std::optional<BalanceResult>& balance() const& { return balance_; }
+  std::optional<BalanceResult> balance() && { return std::move(balance_); }
   /// **Collective.** The mean loss of a global batch, without gradients.
   at::Tensor evaluate(const at::Tensor& inputs, const at::Tensor& targets,
                       const at::Tensor& documents = {});
@@ -100,6 +105,8 @@ class Engine {
                          const at::Tensor& documents) const;
   /// This rank's tokens / all tokens of a batch.
   double share() const;
+  /// An expert without tokens has no gradient, so that the optimizer leaves it alone.
+  void drop_idle(const at::Tensor& counts) const;
   /// Starts to record the units, if the step is to be recorded.
   UnitRecorder begin_record(int64_t step) const;
   void end_record(const PipelineResult& result, int64_t step, const UnitRecorder& units) const;
@@ -108,6 +115,7 @@ class Engine {
   at::Tensor mean_over_all(const at::Tensor& loss, double counted) const;
 
   EngineParts parts_;
+  std::optional<BalanceResult> balance_ = std::nullopt;
   int64_t steps_ = 0;
   int64_t record_every_ = 0;
   Recorder recorder_ = {};

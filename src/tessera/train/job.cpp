@@ -136,10 +136,9 @@ std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainCon
 }  // namespace
 
 void check_job(const TrainConfig& config) {
-  check_supported(config);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
-  check_heads(config, shape);
+  check_shape(config, shape);
   check_documents(config.data, shape);
   check_memory(config, shape, machine_memory());
   stage_units(llama_model(shape), schedule_of(config).num_stages());

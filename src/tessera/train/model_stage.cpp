@@ -15,15 +15,15 @@ bool is_copy(const std::string& name, int64_t unit, const Model& model) {
   });
 }
 
-// One buffer per dtype, and one for what is not trained: it has no gradients to reduce. Tied
-// parameters have buffers of their own, so that all copies are cut alike; so has what tensor
-// parallelism does not cut, since the rest may have another size on each of its ranks.
+// One buffer per dtype, one for experts, and one for what is not trained: it has no gradients to
+// reduce. Tied parameters have buffers of their own, so that all copies are cut alike; so has what
+// tensor parallelism does not cut, since the rest may have another size on each of its ranks.
 std::string buffer_of(const Parameter& parameter, const Model& model, bool tensor) {
   const bool tied =
       std::ranges::find(model.tied, parameter.name, &TiedParameter::name) != model.tied.end();
   const bool copied = tensor && (!parameter.tensor_dim || parameter.tensor_blocks);
-  return concat(parameter.tensor.scalar_type(), parameter.tensor.requires_grad() ? "" : " frozen",
-                tied ? " " + parameter.name : "",
+  return concat(parameter.expert ? "experts, " : "", parameter.tensor.scalar_type(),
+                parameter.tensor.requires_grad() ? "" : " frozen", tied ? " " + parameter.name : "",
                 copied ? concat(" of ", parameter.tensor_blocks.value_or(1)) : "");
 }
 
@@ -54,10 +54,13 @@ void place_parameters(std::vector<ModelStage>& stages, const Model& model, const
   for (ModelStage& stage : stages) {
     for (size_t i = 0; i < stage.units.size(); ++i) {
       const int64_t unit = stage.first_unit + static_cast<int64_t>(i);
+      std::erase_if(stage.units[i].parameters, [&](const Parameter& p) {
+        return p.expert && !holds_expert(plan, rank, *p.expert);
+      });
       for (const auto& [buffer, parameters] : by_buffer(stage.units[i], model, plan)) {
         std::vector<ParameterShape> shapes;
         for (const Parameter* const p : parameters) {
-          shapes.push_back({p->place.part.shape(), p->tensor_dim, p->tensor_blocks,
+          shapes.push_back({p->place.part.shape(), p->tensor_dim, p->tensor_blocks, p->expert,
                             is_copy(p->name, unit, model)});
         }
         const std::vector<ParameterPlace> places = place_buffer(plan, rank, shapes);

@@ -24,7 +24,7 @@ struct ModelStage {
 std::vector<ModelStage> build_stages(const Model& model, const Schedule& schedule, GroupRank rank);
 
 /// Sets for each parameter which part the rank holds by a train_plan(), and which ranks hold the
-/// others.
+/// others. Takes experts of other ranks off the lists.
 void place_parameters(std::vector<ModelStage>& stages, const Model& model, const Plan& plan,
                       GlobalRank rank);
 

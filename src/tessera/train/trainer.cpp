@@ -84,6 +84,14 @@ SentBytes sent_since(const SentBytes& before, const Engine& engine) {
   return sent;
 }
 
+void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
+  metrics.aux_loss = balance.loss;
+  const at::Tensor tokens = balance.counts.sum(0);
+  const at::Tensor load = (tokens / tokens.mean()).cpu();
+  metrics.expert_load.assign(load.const_data_ptr<double>(),
+                             load.const_data_ptr<double>() + load.numel());
+}
+
 // The time is from zero_grad() until the weights are updated and the loss is on the host. A
 // non-finite step ends before the update. The norm waits for the device anyway, so checking the
 // loss before the update costs nothing.
@@ -96,6 +104,7 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale, batch.documents);
   StepMetrics metrics{.grad_norm = engine.grad_norm() / scale, .lr = rate};
   metrics.loss = loss.item<double>();
+  if (engine.balance()) add_balance(*engine.balance(), metrics);
   if (is_finite(metrics)) {
     optimizer.step(rate, gradient_factor(metrics.grad_norm, options.clip, scale));
     synchronize(engine.device());

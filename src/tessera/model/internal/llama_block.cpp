@@ -6,8 +6,8 @@
 #include <array>
 
 #include "tessera/base/check.h"
-#include "tessera/layer/attention.h"
 #include "tessera/layer/norm.h"
+#include "tessera/layer/window_attention.h"
 #include "tessera/parallel/tensor/row_linear.h"
 #include "tessera/tensor/unallocated.h"
 
@@ -64,6 +64,7 @@ Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
     : head_dim(c.head_dim),
       num_heads(c.num_attention_heads),
       num_kv_heads(c.num_key_value_heads),
+      window(c.sliding_window),
       q(c.hidden_size, c.num_attention_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
         options),
       k(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
@@ -71,15 +72,21 @@ Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
       v(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
         options),
       o(c.num_attention_heads * c.head_dim, c.hidden_size, c.attention_bias, CutBy::kInputs,
-        options) {}
+        options) {
+  if (!c.qk_norm) return;
+  q_norm.emplace(c.head_dim, c.rms_norm_eps, options);
+  k_norm.emplace(c.head_dim, c.rms_norm_eps, options);
+}
 
 at::Tensor Attention::operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const {
   std::vector<at::Tensor> heads =
       column_linear(x, std::array{q.weights(), k.weights(), v.weights()}, pass);
   for (at::Tensor& part : heads) part = part.unflatten(-1, {-1, head_dim});  // [B, S, H or K, h]
+  if (q_norm) heads[0] = (*q_norm)(heads[0]);
+  if (k_norm) heads[1] = (*k_norm)(heads[1]);
   const RotaryTable& table = rotary.table_for(heads[0], pass.positions);
   const at::Tensor mixed =
-      causal_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], pass);
+      window_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], window, pass);
   return row_linear(mixed.flatten(2), o.weight, o.bias, pass);
 }
 
@@ -88,6 +95,13 @@ void Attention::list(const std::string& name, Parameters& to) const {
   k.list(name + ".k_proj", to, num_kv_heads);
   v.list(name + ".v_proj", to, num_kv_heads);
   o.list(name + ".o_proj", to, num_heads);
+  // One block: tensor parallelism gives every rank all of it, for its own heads.
+  const auto list_norm = [&](const char* which, const Norm& norm) {
+    to.push_back({name + which, norm.weight, 0});
+    to.back().tensor_blocks = 1;
+  };
+  if (q_norm) list_norm(".q_norm.weight", *q_norm);
+  if (k_norm) list_norm(".k_norm.weight", *k_norm);
 }
 
 SwiGlu::SwiGlu(const LlamaConfig& c, const at::TensorOptions& options)
@@ -107,27 +121,39 @@ void SwiGlu::list(const std::string& name, Parameters& to) const {
   down.list(name + ".down_proj", to);
 }
 
-Norm::Norm(const LlamaConfig& config, const at::TensorOptions& options)
-    : weight(make_parameter({config.hidden_size}, options)), eps(config.rms_norm_eps) {}
+Norm::Norm(int64_t size, double eps, const at::TensorOptions& options)
+    : weight(make_parameter({size}, options)), eps(eps) {}
 
 at::Tensor Norm::operator()(const at::Tensor& x) const {
   return rms_norm(x, weight, eps);
 }
 
-Block::Block(const LlamaConfig& config, const at::TensorOptions& options)
+namespace {
+
+std::variant<SwiGlu, Experts> make_mlp(const LlamaConfig& config, int64_t layer,
+                                       const at::TensorOptions& options) {
+  if (config.has_experts(layer)) return Experts(config, layer, options);
+  return SwiGlu(config, options);
+}
+
+}  // namespace
+
+Block::Block(const LlamaConfig& config, int64_t layer, const at::TensorOptions& options)
     : attention(config, options),
-      mlp(config, options),
-      before_attention(config, options),
-      before_mlp(config, options) {}
+      mlp(make_mlp(config, layer, options)),
+      before_attention(config.hidden_size, config.rms_norm_eps, options),
+      before_mlp(config.hidden_size, config.rms_norm_eps, options) {}
 
 at::Tensor Block::operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const {
   const at::Tensor attended = x + attention(before_attention(x), rotary, pass);
-  return attended + mlp(before_mlp(attended), pass);
+  const at::Tensor normed = before_mlp(attended);
+  return attended + std::visit([&](const auto& layer) { return layer(normed, pass); }, mlp);
 }
 
 void Block::list(const std::string& name, Parameters& to) const {
   attention.list(name + ".self_attn", to);
-  mlp.list(name + ".mlp", to);
+  if (const auto* const dense = std::get_if<SwiGlu>(&mlp)) dense->list(name + ".mlp", to);
+  if (const auto* const experts = std::get_if<Experts>(&mlp)) experts->list(name, to);
   to.push_back({name + ".input_layernorm.weight", before_attention.weight});
   to.push_back({name + ".post_attention_layernorm.weight", before_mlp.weight});
 }

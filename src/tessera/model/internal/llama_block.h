@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tessera/format/llama_config.h"
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/unit.h"
+#include "tessera/model/internal/experts.h"
 #include "tessera/parallel/tensor/column_linear.h"
 
 /// The layers of a Llama. Shapes in comments: B batch, S positions, D hidden_size, H heads, K
@@ -58,6 +60,15 @@ class Rotary {
   RotaryTable picked_ = {};
 };
 
+struct Norm {
+  Norm(int64_t size, double eps, const at::TensorOptions& options);
+
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  at::Tensor weight;
+  double eps;
+};
+
 struct Attention {
   Attention(const LlamaConfig& config, const at::TensorOptions& options);
 
@@ -65,8 +76,9 @@ struct Attention {
   at::Tensor operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const;
   void list(const std::string& name, Parameters& to) const;
 
-  int64_t head_dim, num_heads, num_kv_heads;
+  int64_t head_dim, num_heads, num_kv_heads, window;
   Projection q, k, v, o;
+  std::optional<Norm> q_norm = std::nullopt, k_norm = std::nullopt;  // Of each head.
 };
 
 struct SwiGlu {
@@ -79,24 +91,15 @@ struct SwiGlu {
   Projection gate, up, down;
 };
 
-struct Norm {
-  Norm(const LlamaConfig& config, const at::TensorOptions& options);
-
-  at::Tensor operator()(const at::Tensor& x) const;
-
-  at::Tensor weight;
-  double eps;
-};
-
 struct Block {
-  Block(const LlamaConfig& config, const at::TensorOptions& options);
+  Block(const LlamaConfig& config, int64_t layer, const at::TensorOptions& options);
 
   // [B, S, D] → [B, S, D]
   at::Tensor operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const;
   void list(const std::string& name, Parameters& to) const;
 
   Attention attention;
-  SwiGlu mlp;
+  std::variant<SwiGlu, Experts> mlp;
   Norm before_attention, before_mlp;
 };
 

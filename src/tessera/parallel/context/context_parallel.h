@@ -48,6 +48,7 @@ class ContextParallel final : public ContextAttention {
   /// Pass::kept keeps the output and its log-sum-exp.
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                     const Pass& pass) const override;
+  int64_t ranks() const override { return groups_.cp.size(); }
 
  private:
   at::Tensor attend_by_type(const AttentionInputs& inputs, const Pass& pass) const;

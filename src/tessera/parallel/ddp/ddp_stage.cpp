@@ -4,14 +4,13 @@
 
 namespace tessera {
 
-DdpStage::DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share,
-                   const DdpOptions& options)
-    : parts_(std::move(parts)), when_(when), share_(share), options_(options) {}
+DdpStage::DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, const DdpOptions& options)
+    : parts_(std::move(parts)), when_(when), options_(options) {}
 
 void DdpStage::start() {
-  for (const auto& [tensors, group] : parts_) {
+  for (const auto& [tensors, group, share] : parts_) {
     ddp_.emplace_back(tensors, group, options_);
-    ddp_.back().set_share(share_);
+    ddp_.back().set_share(share);
   }
 }
 

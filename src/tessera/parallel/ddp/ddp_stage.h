@@ -19,14 +19,14 @@ enum class ReduceTime {
 struct ReducedTensors {
   DdpTensors tensors = {};
   Group group;
+  double share = 1;  // This rank's share of the rows of a batch.
 };
 
 /// The replicas of one stage on several ranks.
 class DdpStage final : public DataParallel {
  public:
-  /// Local. `share` is this rank's share of the rows of a batch.
-  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, double share,
-           const DdpOptions& options = {});
+  /// Local.
+  DdpStage(std::vector<ReducedTensors> parts, ReduceTime when, const DdpOptions& options = {});
 
   void start() override;
   void begin_step() override;
@@ -39,7 +39,6 @@ class DdpStage final : public DataParallel {
   std::vector<Ddp> ddp_ = {};
   std::vector<NoSync> held_ = {};  // Not empty while gradients accumulate locally.
   ReduceTime when_;
-  double share_;
   DdpOptions options_;
 };
 

@@ -47,6 +47,8 @@ struct FsdpOptions {
 struct FsdpGroups {
   Group shard;
   Group replicate;
+
+  int64_t size() const { return shard.size() * replicate.size(); }
 };
 
 }  // namespace tessera

@@ -8,7 +8,8 @@ namespace tessera {
 using namespace fsdp::detail;
 
 struct FsdpStage::State {
-  State(const FsdpGroups& groups, const FsdpOptions& options) : units(groups, options) {}
+  State(const FsdpGroups& groups, const FsdpGroups& experts, const FsdpOptions& options)
+      : units(groups, experts, options) {}
 
   ShardedUnits units;
   std::vector<bool> backward_reads = {};  // By unit.
@@ -46,9 +47,9 @@ void FsdpStage::State::before_backward(size_t index) {
   if (units.is_per_unit() && index > 0 && backward_reads[index - 1]) units.prefetch(index - 1);
 }
 
-FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpOptions& options,
-                     const SharedUnits& shared)
-    : state_(std::make_shared<State>(groups, options)) {
+FsdpStage::FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpGroups& experts,
+                     const FsdpOptions& options, const SharedUnits& shared)
+    : state_(std::make_shared<State>(groups, experts, options)) {
   TSR_CHECK(options.when == ShardTime::kPerUnit || !options.reduce_each,
             "a pipeline reduces gradients once per step, so reduction per slice is not available; ",
             "leave it out, or use one pipeline stage");

@@ -21,9 +21,10 @@ using SharedUnits = std::vector<std::pair<size_t, size_t>>;
 class FsdpStage final : public DataParallel {
  public:
   /// Local. Changes the units, which must be placed: their parameters become this rank's shards,
-  /// and their forward functions gather and free.
-  FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpOptions& options,
-            const SharedUnits& shared = {});
+  /// and their forward functions gather and free. Parameters of experts are sharded over `experts`,
+  /// with equal shares of the batch.
+  FsdpStage(std::vector<Unit>& units, const FsdpGroups& groups, const FsdpGroups& experts,
+            const FsdpOptions& options, const SharedUnits& shared = {});
   ~FsdpStage() override;
 
   /// ConfigError, the same on all ranks, if their models differ.

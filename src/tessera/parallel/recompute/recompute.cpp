@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 namespace autograd = torch::autograd;
-using Forward = std::function<at::Tensor(const at::Tensor&, KeptResults&)>;
+using Forward = std::function<at::Tensor(const at::Tensor&, KeptResults&, bool second_run)>;
 
 /// The state of the default random generator of a device.
 class RandomState {
@@ -50,7 +50,7 @@ struct RecomputedUnit : autograd::Function<RecomputedUnit> {
     kept->random_state = RandomState(x.device()).get();
     context->saved_data["wants_input_gradient"] = x.requires_grad();
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    const at::Tensor y = kept->forward(x, kept->results);
+    const at::Tensor y = kept->forward(x, kept->results, /*second_run=*/false);
     // The results as saved variables, so that the engine frees them after the backward pass.
     autograd::variable_list saved = kept->results.take(y);
     saved.push_back(x);
@@ -79,7 +79,7 @@ struct RecomputedUnit : autograd::Function<RecomputedUnit> {
     const at::Tensor now = random.get();
     random.set(kept.random_state);
     const at::AutoGradMode with_gradients(true);
-    const at::Tensor y = kept.forward(x, kept.results);
+    const at::Tensor y = kept.forward(x, kept.results, /*second_run=*/true);
     kept.results.end_second_run();
     random.set(now);
     return y;
@@ -93,8 +93,10 @@ Unit recompute(Unit unit, Recompute what) {
   unit.backward_reads = true;  // It runs the forward pass again.
   unit.forward = [inner = std::move(unit.forward), what](const at::Tensor& x, const Pass& pass) {
     if (!at::GradMode::is_enabled()) return inner(x, pass);
-    const Forward run = [inner, what, pass](const at::Tensor& input, KeptResults& results) {
+    const Forward run = [inner, what, pass](const at::Tensor& input, KeptResults& results,
+                                            bool second_run) {
       Pass again = pass;
+      again.second_run = second_run;
       again.kept = what == Recompute::kSelective ? &results : nullptr;
       return inner(input, again);
     };

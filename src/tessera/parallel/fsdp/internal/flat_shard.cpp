@@ -73,7 +73,8 @@ bool FlatShard::has(const at::Tensor& full) {
 
 FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local,
                      const FsdpGroups& groups, const FsdpOptions& options)
-    : gatherers_(groups.shard),
+    : of_experts_(local.front()->expert.has_value()),
+      gatherers_(groups.shard),
       smaller_(options.reshard == Reshard::kToSmaller ? neighbours(groups.shard, options.smaller)
                                                       : groups.shard),
       reducers_(on_lane(groups.shard, Lane::kReduce)),

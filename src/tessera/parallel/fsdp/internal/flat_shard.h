@@ -28,6 +28,8 @@ class FlatShard {
   /// Whether a live FlatShard has the memory of this tensor.
   static bool has(const at::Tensor& full);
 
+  /// Whether its parameters belong to experts.
+  bool of_experts() const { return of_experts_; }
   /// Where to record from now on.
   void record(const UnitLog& log) { log_ = log; }
 
@@ -86,6 +88,7 @@ class FlatShard {
   at::Tensor flat_gradients(double share);
 
   std::vector<Member> members_ = {};
+  bool of_experts_;
   Group gatherers_;
   Group smaller_;   // For Reshard::kToSmaller.
   Group reducers_;  // The same ranks on another lane: gathers and reductions are in flight at once.

@@ -21,6 +21,7 @@ namespace tessera::fsdp::detail {
 std::vector<std::string> describe(const std::string& unit, const Parameters& parameters) {
   std::vector<std::string> lines;
   for (const Parameter& parameter : parameters) {
+    if (parameter.expert) continue;  // Other ranks hold other experts.
     lines.push_back(concat(
         "parameter '", parameter.name, "' of shape (", join(parameter.place.part.shape(), ","),
         ") and dtype ", parameter.tensor.scalar_type(),
@@ -74,8 +75,12 @@ void check_alike(const FsdpGroups& groups, const std::vector<std::string>& descr
   });
 }
 
-ShardedUnits::ShardedUnits(FsdpGroups groups, FsdpOptions options)
-    : groups_(std::move(groups)), options_(options), description_{describe(options)} {}
+ShardedUnits::ShardedUnits(const FsdpGroups& groups, const FsdpGroups& experts,
+                           const FsdpOptions& options)
+    : groups_(groups),
+      expert_groups_(experts),
+      options_(options),
+      description_{describe(options)} {}
 
 ShardedUnits::~ShardedUnits() {
   // A gather ahead of time that nothing has waited for would make the group unusable.
@@ -103,7 +108,9 @@ void ShardedUnits::add(const std::string& name, Parameters& parameters) {
   for (const auto& [buffer, local] : by_buffer) {
     std::vector<at::Tensor> full;
     for (const Parameter* const parameter : local) full.push_back(parameter->tensor);
-    unit.shards.emplace_back(std::move(full), local, groups_, options_);
+    const bool of_experts = local.front()->expert.has_value();
+    unit.shards.emplace_back(std::move(full), local, of_experts ? expert_groups_ : groups_,
+                             options_);
     std::ranges::copy(unit.shards.back().trained(), std::back_inserter(unit.trained));
   }
   std::erase_if(parameters, [](const Parameter& p) { return p.place.part.numel() == 0; });
@@ -226,7 +233,10 @@ void ShardedUnits::start_reduce(size_t index) {
   }
   units_[index].is_reduced = true;
   units_[index].num_ready = 0;
-  for (FlatShard& shard : units_[index].shards) shard.start_reduce(options_.share);
+  for (FlatShard& shard : units_[index].shards) {
+    const double equal = 1 / static_cast<double>(expert_groups_.size());
+    shard.start_reduce(shard.of_experts() ? equal : options_.share);
+  }
   in_flight_ = index;
 }
 
@@ -278,28 +288,38 @@ void ShardedUnits::finish(bool reduces) {
 // A parameter without gradient on all ranks stays without, as in one process: an optimizer must not
 // change it. The ranks compare notes while the last reductions are in flight.
 void ShardedUnits::publish() {
-  std::vector<int64_t> seen;
-  for (const ShardedUnit& unit : units_) {
-    for (const FlatShard& shard : unit.shards)
-      std::ranges::copy(shard.seen(), std::back_inserter(seen));
-  }
-  const auto sum = [](const at::Tensor& own, const Group& group) {
-    return all_reduce(own, on_lane(group, Lane::kReduce));
-  };
-  Work here = sum(at::tensor(seen), groups_.shard);
-  for (ShardedUnit& unit : units_) {
-    for (FlatShard& shard : unit.shards) shard.finish_reduce();
-  }
-  const at::Tensor all = sum(std::move(here).wait(), groups_.replicate).wait();
-  const int64_t* next = all.const_data_ptr<int64_t>();
+  const std::vector<bool> dense = seen_by_any(false);
+  const std::vector<bool> experts = seen_by_any(true);
+  auto next_dense = dense.begin();
+  auto next_expert = experts.begin();
   for (ShardedUnit& unit : units_) {
     unit.is_used = false;
     for (FlatShard& shard : unit.shards) {
-      const size_t count = shard.seen().size();
-      shard.publish(std::vector<bool>(next, next + count));
-      next += count;
+      auto& next = shard.of_experts() ? next_expert : next_dense;
+      const auto end = next + static_cast<std::ptrdiff_t>(shard.seen().size());
+      shard.finish_reduce();
+      shard.publish(std::vector<bool>(next, end));
+      next = end;
     }
   }
+}
+
+std::vector<bool> ShardedUnits::seen_by_any(bool of_experts) const {
+  std::vector<int64_t> seen;
+  for (const ShardedUnit& unit : units_) {
+    for (const FlatShard& shard : unit.shards) {
+      if (shard.of_experts() != of_experts) continue;
+      std::ranges::copy(shard.seen(), std::back_inserter(seen));
+    }
+  }
+  if (seen.empty()) return {};
+  const FsdpGroups& groups = of_experts ? expert_groups_ : groups_;
+  at::Tensor all = at::tensor(seen);
+  for (const Group& group : {groups.shard, groups.replicate}) {
+    all = all_reduce(all, on_lane(group, Lane::kReduce)).wait();
+  }
+  const auto* const first = all.const_data_ptr<int64_t>();
+  return std::vector<bool>(first, first + all.numel());  // Not a list of two pointers.
 }
 
 }  // namespace tessera::fsdp::detail

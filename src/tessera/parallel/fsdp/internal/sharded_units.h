@@ -54,7 +54,10 @@ struct ForwardEnd {
 /// gradients are complete. The owner says when units are about to run.
 class ShardedUnits {
  public:
-  ShardedUnits(FsdpGroups groups, FsdpOptions options);
+  /// Parameters of experts are sharded over `experts`.
+  ShardedUnits(const FsdpGroups& groups, const FsdpGroups& experts, const FsdpOptions& options);
+  ShardedUnits(const FsdpGroups& groups, const FsdpOptions& options)
+      : ShardedUnits(groups, groups, options) {}
   ShardedUnits(const ShardedUnits&) = delete;
   ShardedUnits& operator=(const ShardedUnits&) = delete;
   ~ShardedUnits();
@@ -112,6 +115,8 @@ class ShardedUnits {
  private:
   void watch(size_t index);
   void publish();
+  /// Of the shards of these groups, whether any rank has seen a gradient of each trained tensor.
+  std::vector<bool> seen_by_any(bool of_experts) const;
   /// Frees what was gathered before the shards changed.
   void free_old();
   void expire();
@@ -120,6 +125,7 @@ class ShardedUnits {
   void on_gradient(size_t index);
 
   FsdpGroups groups_;
+  FsdpGroups expert_groups_;
   FsdpOptions options_;
   std::vector<ShardedUnit> units_ = {};
   std::vector<std::string> description_ = {};

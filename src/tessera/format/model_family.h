@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tessera/base/export.h"
+#include "tessera/format/llama_config.h"
+
+namespace tessera TSR_API {
+
+/// Hugging Face's names of the parts of a layer with experts.
+struct ExpertNames {
+  std::string_view count_key = "";  // The key of their number in config.json; "": no experts.
+  std::string_view block = "mlp";
+  std::string_view gate = "gate_proj";
+  std::string_view up = "up_proj";
+  std::string_view down = "down_proj";
+  bool has_dense_layers = false;  // Keys for layers without experts, and for another width.
+};
+
+/// Models that transformers loads with one class. All of them are a LlamaConfig: what differs is in
+/// its values, in names, and in the defaults of keys that a file leaves out.
+struct ModelFamily {
+  std::string_view model_type;    // "mixtral"
+  std::string_view architecture;  // "MixtralForCausalLM"
+  LlamaConfig (*defaults)();
+  int64_t num_key_value_heads = 0;  // If a file leaves them out; 0: num_attention_heads.
+  int64_t head_dim = 0;             // The same; 0: hidden_size / num_attention_heads.
+  bool has_window = false;          // Whether files have a sliding_window.
+  ExpertNames experts = {};
+};
+
+/// llama, mistral, qwen3, mixtral and qwen3_moe.
+std::span<const ModelFamily> model_families();
+
+/// ConfigError for another model_type.
+const ModelFamily& model_family(std::string_view model_type);
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+#include "tessera/model/internal/experts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/silu.h>
+
+#include <array>
+
+#include "tessera/base/text.h"
+#include "tessera/format/model_family.h"
+#include "tessera/layer/linear.h"
+#include "tessera/layer/router_balance.h"
+#include "tessera/layer/token_order.h"
+#include "tessera/model/internal/llama_block.h"
+#include "tessera/parallel/expert/expert_exchange.h"
+#include "tessera/parallel/expert/token_share.h"
+
+namespace tessera::model::detail {
+namespace {
+
+int64_t index_of(int64_t layer, const LlamaConfig& config) {
+  int64_t index = 0;
+  for (int64_t i = 0; i < layer; ++i) index += config.has_experts(i) ? 1 : 0;
+  return index;
+}
+
+ExpertWeights own(const ExpertWeights& all, Span experts) {
+  return {all.begin() + experts.begin, all.begin() + experts.end};
+}
+
+void list_expert(const std::string& name, const ExpertOf& expert, const at::Tensor& weight,
+                 size_t tensor_dim, Parameters& to) {
+  to.push_back({name + ".weight", weight, tensor_dim});
+  to.back().expert = expert;
+}
+
+}  // namespace
+
+Experts::Experts(const LlamaConfig& c, int64_t layer, const at::TensorOptions& options)
+    : model_type(c.model_type),
+      index(index_of(layer, c)),
+      options{.top_k = c.num_experts_per_tok, .normalize = c.norm_topk_prob},
+      router(make_parameter({c.num_experts, c.hidden_size}, options)) {
+  for (int64_t i = 0; i < c.num_experts; ++i) {
+    gate.push_back(make_parameter({c.expert_size(), c.hidden_size}, options));
+    up.push_back(make_parameter({c.expert_size(), c.hidden_size}, options));
+    down.push_back(make_parameter({c.hidden_size, c.expert_size()}, options));
+  }
+}
+
+at::Tensor Experts::operator()(const at::Tensor& x, const Pass& pass) const {
+  const at::Tensor logits = linear(x, router, {}, pass);
+  const Routing routing = route(logits, options);
+  const at::Tensor weights = pass.balance == nullptr
+                                 ? routing.weights
+                                 : pass.balance->join(routing, logits, index, !pass.second_run);
+  const auto tokens = [&](const at::Tensor& y) { return own_tokens(y.flatten(0, 1), pass); };
+  TokenOrder order = order_by_expert(tokens(routing.experts), router.size(0));
+  order.row_scale = pass.experts == nullptr ? 1 : pass.experts->row_scale;
+
+  const ExpertExchange exchange(order.counts, x.device(), pass);
+  const Span here = own_experts(router.size(0), pass);
+  const at::Tensor rows = exchange.send(expert_rows(tokens(x), order));
+  const std::vector<at::Tensor> wide =
+      grouped_linear(rows, exchange.counts(), std::array{own(gate, here), own(up, here)}, pass);
+  const at::Tensor results =
+      grouped_linear(at::silu(wide[0]) * wide[1], exchange.counts(), own(down, here), pass);
+  const at::Tensor sums = combine_rows(exchange.give_back(results), tokens(weights), order);
+  return all_tokens(sums, pass).view_as(x);
+}
+
+void Experts::list(const std::string& name, Parameters& to) const {
+  const ExpertNames& names = model_family(model_type).experts;
+  const std::string block = concat(name, ".", names.block);
+  const int64_t count = router.size(0);
+  to.push_back({block + ".gate.weight", router});
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string prefix = concat(block, ".experts.", i, ".");
+    const ExpertOf expert{.layer = index, .index = i, .count = count};
+    const auto at = static_cast<size_t>(i);
+    list_expert(concat(prefix, names.gate), expert, gate[at], 0, to);
+    list_expert(concat(prefix, names.up), expert, up[at], 0, to);
+    list_expert(concat(prefix, names.down), expert, down[at], 1, to);
+  }
+}
+
+}  // namespace tessera::model::detail

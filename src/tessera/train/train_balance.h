@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "tessera/base/export.h"
+#include "tessera/layer/router_balance.h"
+#include "tessera/mesh/realize.h"
+#include "tessera/schedule/schedule.h"
+
+namespace tessera TSR_API {
+
+/// The balance of experts over the ranks of a training run. In a dense model all of it does
+/// nothing.
+///
+/// The balancing loss is that of the global batch on every layout, so the tokens per expert must be
+/// known before the first backward pass. If a rank runs all of its batch in one forward pass, they
+/// are known then. Otherwise, with slices or stages, a pass without gradients counts them first.
+class TrainBalance {
+ public:
+  /// `sequence`: whether the ranks of tp have different positions.
+  TrainBalance(const std::optional<BalanceOptions>& options, const RealizedPlan& plan,
+               bool sequence, const Schedule& schedule);
+
+  /// For Pass::balance; null in a dense model.
+  RouterBalance* routers() { return routers_ ? &*routers_ : nullptr; }
+
+  /// **Collective.** `scale` multiplies gradients; `count` runs all forward passes of the batch.
+  void begin_step(double scale, at::Device device, const std::function<void()>& count);
+  /// **Collective**, when a loss is there: the last moment before a backward pass.
+  void before_backward();
+  /// **Collective.** The balance of the step.
+  std::optional<BalanceResult> end_step();
+
+ private:
+  void close();
+
+  std::optional<RouterBalance> routers_ = std::nullopt;
+  std::vector<Group> groups_;  // Sums over all ranks that have different tokens or layers.
+  bool in_one_pass_;
+  bool in_step_ = false;
+};
+
+}  // namespace tessera
