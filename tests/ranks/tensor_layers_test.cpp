@@ -230,13 +230,14 @@ void check_async_bits(const World& world) {
   const TensorParallel plain{group}, pieces{group, true, true};
   const auto result = [&](const TensorParallel& tensor) {
     const Pass pass{.tensor = &tensor};
-    const at::Tensor input = x.clone().requires_grad_();
-    const at::Tensor y = row_linear(column_linear(input, weight, {}, pass), other, {}, pass);
+    const auto leaf = [](const at::Tensor& values) { return values.clone().requires_grad_(); };
+    const at::Tensor input = leaf(x), rows = leaf(weight), columns = leaf(other);
+    const at::Tensor y = row_linear(column_linear(input, rows, {}, pass), columns, {}, pass);
     y.sum().backward();
-    return Tensors{y, input.grad()};
+    return Tensors{y, input.grad(), rows.grad(), columns.grad()};
   };
   const Tensors expected = result(plain), made = result(pieces);
-  RANK_EXPECT(made[0].equal(expected[0]) && made[1].equal(expected[1]));
+  for (size_t i = 0; i < made.size(); ++i) RANK_EXPECT(made[i].equal(expected[i])) << i;
 }
 
 // A group of one rank has the bits of linear().

@@ -43,11 +43,12 @@ Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& grou
     results.push_back(
         at::empty({batch, positions * group.size(), layer.weight.size(0)}, x.options()));
   }
-  gather.for_each([&](int64_t rank, const at::Tensor& piece) {
+  gather.for_each([&](const Piece& piece, const at::Tensor& values) {
+    const int64_t begin = piece.rank * positions + piece.positions.begin;
     for (size_t i = 0; i < layers.size(); ++i) {
       for (int64_t row = 0; row < batch; ++row) {
-        write_product(piece[row], layers[i],
-                      results[i][row].narrow(0, rank * positions, positions));
+        write_product(values[row], layers[i],
+                      results[i][row].narrow(0, begin, piece.positions.size()));
       }
     }
   });
@@ -81,14 +82,15 @@ at::Tensor input_gradient_in_pieces(std::span<const at::Tensor> gradients,
                                     std::span<const at::Tensor> weights,
                                     const TensorParallel& tensor) {
   const int64_t size = positions_per_rank(gradients[0], tensor);
-  const auto piece = [&](int64_t rank) {
+  const auto compute = [&](const Piece& piece) {
+    const int64_t begin = piece.rank * size + piece.positions.begin;
     Tensors cut;
     for (const at::Tensor& gradient : gradients) {
-      cut.push_back(gradient.narrow(kPositions, rank * size, size));
+      cut.push_back(gradient.narrow(kPositions, begin, piece.positions.size()));
     }
     return input_gradient(cut, weights);
   };
-  return reduce_scatter_in_pieces(piece, tensor.group);
+  return reduce_scatter_in_pieces(compute, size, tensor.group);
 }
 
 class ColumnLinear : public autograd::Function<ColumnLinear> {

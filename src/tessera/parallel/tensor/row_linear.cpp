@@ -22,10 +22,11 @@ namespace autograd = torch::autograd;
 at::Tensor sum_in_pieces(const at::Tensor& x, const at::Tensor& weight,
                          const TensorParallel& tensor) {
   const int64_t size = positions_per_rank(x, tensor);
-  const auto product = [&](int64_t rank) {
-    return at::linear(x.narrow(kPositions, rank * size, size), weight);
+  const auto product = [&](const Piece& piece) {
+    const int64_t begin = piece.rank * size + piece.positions.begin;
+    return at::linear(x.narrow(kPositions, begin, piece.positions.size()), weight);
   };
-  return reduce_scatter_in_pieces(product, tensor.group);
+  return reduce_scatter_in_pieces(product, size, tensor.group);
 }
 
 at::Tensor sum_of_products(const at::Tensor& x, const LinearWeights& layer,
@@ -37,34 +38,52 @@ at::Tensor sum_of_products(const at::Tensor& x, const LinearWeights& layer,
   return sum;
 }
 
-// The gradient of the sum, for all positions, and that of the input.
-struct RowGradients {
-  at::Tensor whole;
-  at::Tensor input = {};
+// What the backward pass is to compute.
+struct Wanted {
+  bool input = false;
+  bool weight = false;  // At once; otherwise it waits, or is not needed.
 };
 
-RowGradients gradients_in_pieces(const at::Tensor& gradient, const at::Tensor& weight,
-                                 const Group& group) {
-  const int64_t size = gradient.size(kPositions);
-  GatherInPieces gather(gradient, group);
-  at::Tensor input =
-      at::empty({gradient.size(0), size * group.size(), weight.size(1)}, gradient.options());
-  gather.for_each([&](int64_t rank, const at::Tensor& piece) {
-    for (int64_t row = 0; row < input.size(0); ++row) {
-      at::Tensor part = input[row].narrow(0, rank * size, size);
-      at::mm_out(part, piece[row], weight);
-    }
-  });
-  return {gather.whole(), input};
+struct RowGradients {
+  at::Tensor whole = {};  // Of the sum, for all positions.
+  at::Tensor input = {};
+  at::Tensor weight = {};
+};
+
+void write_input_gradient(const at::Tensor& values, const at::Tensor& weight, at::Tensor out) {
+  for (int64_t row = 0; row < out.size(0); ++row) {
+    at::Tensor part = out[row];
+    at::mm_out(part, values[row], weight);
+  }
 }
 
-RowGradients gradients_of(const at::Tensor& gradient, const at::Tensor& weight,
-                          const TensorParallel& tensor, bool wants_input) {
-  if (tensor.sequence && tensor.async && wants_input) {
-    return gradients_in_pieces(gradient, weight, tensor.group);
+// Each piece serves both gradients before the next one is waited for.
+RowGradients gradients_in_pieces(const at::Tensor& gradient, const at::Tensor& x,
+                                 const at::Tensor& weight, const Group& group, Wanted wanted) {
+  const int64_t size = gradient.size(kPositions);
+  GatherInPieces gather(gradient, group);
+  RowGradients made{.input = at::empty_like(x, at::MemoryFormat::Contiguous)};
+  gather.for_each([&](const Piece& piece, const at::Tensor& values) {
+    const int64_t begin = piece.rank * size + piece.positions.begin;
+    const auto part_of = [&](const at::Tensor& all) {
+      return all.narrow(kPositions, begin, piece.positions.size());
+    };
+    write_input_gradient(values, weight, part_of(made.input));
+    if (!wanted.weight) return;
+    const at::Tensor part = linear_weight_gradient(part_of(x), values);
+    made.weight = made.weight.defined() ? made.weight.add_(part) : part;
+  });
+  if (!wanted.weight) made.whole = gather.whole();
+  return made;
+}
+
+RowGradients gradients_of(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weight,
+                          const TensorParallel& tensor, Wanted wanted) {
+  if (tensor.sequence && tensor.async && wanted.input) {
+    return gradients_in_pieces(gradient, x, weight, tensor.group, wanted);
   }
-  RowGradients made{tensor.sequence ? start_gather(gradient, tensor).wait() : gradient};
-  if (wants_input) made.input = at::matmul(made.whole, weight);
+  RowGradients made{.whole = tensor.sequence ? start_gather(gradient, tensor).wait() : gradient};
+  if (wanted.input) made.input = at::matmul(made.whole, weight);
   return made;
 }
 
@@ -85,10 +104,12 @@ class RowLinear : public autograd::Function<RowLinear> {
                                           const autograd::variable_list& gradients) {
     const LayerCall& call = LayerCall::of(*context);
     const autograd::variable_list saved = context->get_saved_variables();
-    const RowGradients of =
-        gradients_of(gradients[0], saved[1], call.tensor, context->needs_input_grad(0));
+    const Wanted wanted{.input = context->needs_input_grad(0),
+                        .weight = !call.deferred && context->needs_input_grad(1)};
+    const RowGradients of = gradients_of(gradients[0], saved[0], saved[1], call.tensor, wanted);
     autograd::variable_list made(1 + parameters_of(call.layers).size() + 2);
     made[0] = of.input;
+    made[1] = of.weight;
     const GradientOperands operands{saved[0], of.whole, gradients[0]};
     make_gradients(*context, call, {&operands, 1}, made);
     return made;

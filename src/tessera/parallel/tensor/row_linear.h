@@ -19,7 +19,8 @@ namespace tessera TSR_API {
 /// With TensorParallel::async, each rank sends the product of a rank's positions as soon as it is
 /// computed, its own last; the backward pass multiplies the gradients as they arrive. Partial sums
 /// are added in rank order, like those of Gloo, so the result has the same bits, unless the matrix
-/// library rounds a product of fewer rows differently. NCCL adds in its own order.
+/// library rounds a product of fewer rows differently. NCCL adds in its own order, and the gradient
+/// of `weight` is added up piece by piece.
 ///
 /// Without tensor parallelism the same as linear(), to the last bit. Pass::deferred and Pass::kept
 /// work as in linear(): what is kept is the sum.

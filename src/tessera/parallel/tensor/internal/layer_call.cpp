@@ -86,7 +86,9 @@ void make_gradients(const torch::autograd::AutogradContext& context, const Layer
       call.deferred->add([layer, of] { add_gradients(layer, of); });
       continue;
     }
-    if (context.needs_input_grad(1 + i)) made[1 + i] = linear_weight_gradient(of.x, of.gradient);
+    if (context.needs_input_grad(1 + i) && !made[1 + i].defined()) {
+      made[1 + i] = linear_weight_gradient(of.x, of.gradient);
+    }
     if (!layer.bias.defined()) continue;
     if (context.needs_input_grad(bias_edge)) {
       made[bias_edge] = linear_bias_gradient(of.gradient_for_bias);

@@ -56,8 +56,8 @@ struct GradientOperands {
   at::Tensor gradient;           // For the weight.
   at::Tensor gradient_for_bias;  // Of the positions that count for this rank's bias.
 };
-/// Puts the gradients of the parameters into `made`, whose entry 0 is for the input, or queues them
-/// if they are deferred.
+/// Puts the gradients of the parameters that are not there yet into `made`, whose entry 0 is for
+/// the input, or queues them if they are deferred.
 void make_gradients(const torch::autograd::AutogradContext& context, const LayerCall& call,
                     std::span<const GradientOperands> operands, std::vector<at::Tensor>& made);
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -35,56 +36,89 @@ struct Ring {
   int64_t rank;
 };
 
-at::Tensor sum_in_order(const std::vector<at::Tensor>& parts) {
-  at::Tensor sum = at::add(parts[0], parts[1]);
-  for (size_t i = 2; i < parts.size(); ++i) sum.add_(parts[i]);
-  return sum;
+// All ranks have equally many positions, so all cut them alike.
+std::vector<Span> spans_of(int64_t positions) {
+  constexpr int64_t kMost = 2;
+  const int64_t count = std::min(positions, kMost);
+  std::vector<Span> spans;
+  for (int64_t i = 0; i < count; ++i) spans.push_back(chunk(positions, count, i));
+  return spans;
+}
+
+at::Tensor slice_of(const at::Tensor& x, const Span& span) {
+  return x.narrow(kPositions, span.begin, span.size());
+}
+
+void sum_in_order(const std::vector<at::Tensor>& parts, at::Tensor out) {
+  at::add_out(out, parts[0], parts[1]);
+  for (size_t i = 2; i < parts.size(); ++i) out.add_(parts[i]);
 }
 
 }  // namespace
 
 GatherInPieces::GatherInPieces(const at::Tensor& mine, const Group& group)
-    : mine_(mine.detach().contiguous()), rank_(group.rank().value) {
+    : mine_(mine.detach().contiguous()), rank_(group.rank().value), size_(group.size()) {
   const Ring ring(group);
-  std::vector<int64_t> shape{ring.size};
-  shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
-  all_ = at::empty(shape, mine_.options());
   for (int64_t distance = 1; distance < ring.size; ++distance) {
     const int64_t from = ring.after(distance);
-    arriving_.push_back(ring.exchange(mine_, ring.before(distance), all_[from], from));
+    for (const Span& span : spans_of(mine_.size(kPositions))) {
+      const at::Tensor sent = slice_of(mine_, span).contiguous();
+      const at::Tensor values = at::empty_like(sent);
+      ListWork work = ring.exchange(sent, ring.before(distance), values, from);
+      arriving_.push_back({{from, span}, values, std::move(work)});
+    }
   }
 }
 
-void GatherInPieces::for_each(const std::function<void(int64_t, const at::Tensor&)>& use) {
-  use(rank_, mine_);
-  for (size_t i = 0; i < arriving_.size(); ++i) {
-    (void)std::move(arriving_[i]).wait();
-    const int64_t from = (rank_ + 1 + static_cast<int64_t>(i)) % all_.size(0);
-    use(from, all_[from]);
+void GatherInPieces::for_each(const std::function<void(const Piece&, const at::Tensor&)>& use) {
+  use({rank_, {0, mine_.size(kPositions)}}, mine_);
+  for (Arriving& next : arriving_) {
+    (void)std::move(next.work).wait();
+    use(next.piece, next.values);
   }
 }
 
 at::Tensor GatherInPieces::whole() const {
-  all_[rank_].copy_(mine_);
-  return all_.movedim(0, kPositions).flatten(kPositions, kPositions + 1);
+  std::vector<int64_t> shape = mine_.sizes().vec();
+  const int64_t positions = shape[kPositions];
+  shape[kPositions] *= size_;
+  const at::Tensor all = at::empty(shape, mine_.options());
+  all.narrow(kPositions, rank_ * positions, positions).copy_(mine_);
+  for (const Arriving& arrived : arriving_) {
+    const Span& span = arrived.piece.positions;
+    all.narrow(kPositions, arrived.piece.rank * positions + span.begin, span.size())
+        .copy_(arrived.values);
+  }
+  return all;
 }
 
-at::Tensor reduce_scatter_in_pieces(const std::function<at::Tensor(int64_t)>& piece,
-                                    const Group& group) {
+at::Tensor reduce_scatter_in_pieces(const std::function<at::Tensor(const Piece&)>& compute,
+                                    int64_t positions, const Group& group) {
   const Ring ring(group);
-  std::vector<at::Tensor> parts(static_cast<size_t>(ring.size));
+  const std::vector<Span> spans = spans_of(positions);
+  const auto own = static_cast<size_t>(ring.rank);
+  // Of each piece of this rank's positions, the part of every rank.
+  std::vector<std::vector<at::Tensor>> parts(
+      spans.size(), std::vector<at::Tensor>(static_cast<size_t>(ring.size)));
   std::vector<ListWork> arriving;
   for (int64_t distance = 1; distance < ring.size; ++distance) {
     const int64_t to = ring.after(distance);
     const int64_t from = ring.before(distance);
-    const at::Tensor sent = piece(to);
-    at::Tensor& received = parts[static_cast<size_t>(from)];
-    received = at::empty_like(sent);
-    arriving.push_back(ring.exchange(sent, to, received, from));
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const at::Tensor sent = compute({to, spans[i]});
+      at::Tensor& received = parts[i][static_cast<size_t>(from)];
+      received = at::empty_like(sent);
+      arriving.push_back(ring.exchange(sent, to, received, from));
+    }
   }
-  parts[static_cast<size_t>(ring.rank)] = piece(ring.rank);
+  const at::Tensor mine = compute({ring.rank, {0, positions}});
   for (ListWork& work : arriving) (void)std::move(work).wait();
-  return sum_in_order(parts);
+  const at::Tensor sum = at::empty_like(mine);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    parts[i][own] = slice_of(mine, spans[i]);
+    sum_in_order(parts[i], slice_of(sum, spans[i]));
+  }
+  return sum;
 }
 
 }  // namespace tessera::tensor::detail
