@@ -158,11 +158,11 @@ Json memory(const LaunchInfo& launch) {
   auto& live = testkit::LiveMemory::watch();
   World world = World::connect(launch, {.backend = Backend::kGloo});
   const LlamaConfig config{.vocab_size = 256,
-                           .hidden_size = 128,
-                           .intermediate_size = 384,
-                           .num_hidden_layers = 2,
-                           .num_attention_heads = 2,
-                           .num_key_value_heads = 2,
+                           .hidden_size = 64,
+                           .intermediate_size = 192,
+                           .num_hidden_layers = 1,
+                           .num_attention_heads = 1,
+                           .num_key_value_heads = 1,
                            .head_dim = 64};
   Model model = llama_model(config);
   model.fill = [config](const Parameters& parameters) { fill_llama(parameters, config, 1); };
