@@ -114,6 +114,17 @@ TEST(Ranks, WritesAPage) {
   for (size_t i = 0; i < letters.size(); ++i) EXPECT_EQ(data["symbols"][i]["value"], letters[i]);
 }
 
+TEST(Ranks, ShowASequenceOverTheRanksOfACpGroup) {
+  const std::string flags = "--world 8 --cp 2 --documents 4,12 --cp-layout per-document";
+  const std::string text = ranks(flags).out;
+  EXPECT_NE(text.find("cp 0  █··████······███"), std::string::npos) << text;
+  EXPECT_NE(text.find("all ranks compute 44 pairs of causal attention"), std::string::npos);
+  const json sequence = ranks_json(flags)["sequence"];
+  EXPECT_EQ(sequence["causal_pairs"], json({44, 44}));
+  EXPECT_EQ(sequence["ranks"][1], json({{1, 3}, {7, 13}}));
+  EXPECT_FALSE(ranks_json("--world 8 --cp 2").contains("sequence"));
+}
+
 TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
   struct Refusal {
     const char* arguments;
@@ -146,6 +157,13 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
        "--hidden is 0, but must be at least 1"},
       {"--world 8 --pp 8 --html x.html --hidden 8 --layers 4 --sequence 8", 2,
        "--layers 4 are too few for 8 pipeline stages; give at least 8"},
+      {"--world 8 --cp 2 --sequence 10", 2,
+       "is not a multiple of 2·cp = 4; nearest legal lengths: 8, 12"},
+      {"--world 8 --cp 2 --cp-layout zigzag", 2, "cp-layout is 'zigzag'; choose head-tail, "},
+      {"--world 8 --cp 2 --documents 4,x", 2, "--documents 'x' is not a whole number"},
+      {"--world 8 --cp 2 --documents 4,0", 2, "a document has 0 positions"},
+      {"--world 8 --cp 2 --documents 4,4 --sequence 12", 2, "have 8 tokens, but --sequence is 12"},
+      {"--world 8 --sequence 16", 2, "but cp is 1; raise it, or leave them out"},
       {"--world 8 --nodes-per-rack 2", 2, "--nodes-per-rack is for the page; add --html FILE"},
       {"--world 8 --html x.html --nodes-per-rack 0", 2, "--nodes-per-rack 0 is not positive"},
   };

@@ -218,7 +218,7 @@ Json thd_rank(const PaddedDocuments& documents, const ContextLayout& layout, int
   std::vector<int64_t> both = head;
   for (size_t i = 0; i < tail.size(); ++i) both[i] += tail[i];
   return {{"positions", runs_of(documents.unpadded(positions))},
-          {"rope_positions", runs_of(positions_in_documents(documents.padded, positions))},
+          {"rope_positions", runs_of(positions_in_documents(positions, documents.padded))},
           {"valid_cu",
            {{"both", cumulative_lengths(both)},
             {"head", cumulative_lengths(head)},

@@ -62,8 +62,8 @@ DocumentLengths lengths_of(const std::vector<int64_t>& cumulative) {
   return lengths;
 }
 
-std::vector<int64_t> positions_in_documents(const DocumentLengths& documents,
-                                            const std::vector<int64_t>& positions) {
+std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& positions,
+                                            const DocumentLengths& documents) {
   total_length(documents);
   const std::vector<int64_t> begins = cumulative_lengths(documents);
   std::vector<int64_t> result;

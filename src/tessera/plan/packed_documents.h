@@ -28,8 +28,8 @@ std::vector<int64_t> cumulative_lengths(const DocumentLengths& documents);
 DocumentLengths lengths_of(const std::vector<int64_t>& cumulative);
 
 /// Positions counted from the start of their document: the positions of rotary embeddings.
-std::vector<int64_t> positions_in_documents(const DocumentLengths& documents,
-                                            const std::vector<int64_t>& positions);
+std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& positions,
+                                            const DocumentLengths& documents);
 
 /// The tokens of each document, padding not counted, in both chunks of a rank.
 struct ValidLengths {

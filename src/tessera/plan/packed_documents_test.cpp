@@ -29,9 +29,9 @@ TEST(PackedDocuments, CumulativeLengthsAndBack) {
 }
 
 TEST(PackedDocuments, PositionsStartAnewInEach) {
-  EXPECT_EQ(positions_in_documents({3, 2}, {0, 2, 3, 4}), (std::vector<int64_t>{0, 2, 0, 1}));
-  EXPECT_THROW(positions_in_documents({3}, {-1}), ConfigError);
-  EXPECT_THROW(positions_in_documents({3, 0}, {0}), ConfigError);
+  EXPECT_EQ(positions_in_documents({0, 2, 3, 4}, {3, 2}), (std::vector<int64_t>{0, 2, 0, 1}));
+  EXPECT_THROW(positions_in_documents({-1}, {3}), ConfigError);
+  EXPECT_THROW(positions_in_documents({0}, {3, 0}), ConfigError);
 }
 
 TEST(PackedDocuments, ValidLengthsNeedPaddingToChunks) {

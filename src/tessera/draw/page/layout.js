@@ -299,14 +299,18 @@
     return ends.filter((position) => position < layout.sequence.shown);
   }
 
+  const tokens = ([begin, end]) => (end - begin === 1 ? `token ${number(begin)}` : `tokens ${number(begin)} to ${number(end - 1)}`);
+
+  // Six colours that are visible in thin strips; a row is known by its name.
   function splitRow({ runs, pairs }, index, ends, most) {
     const track = element('div', { class: 'split-track' });
     for (const [begin, end] of runs) {
-      const style = `left:${percent(begin)};width:${percent(end - begin)};background:${colour(index).fill}`;
-      track.append(element('div', { class: 'split-run', style, title: end - begin === 1 ? `token ${number(begin)}` : `tokens ${number(begin)} to ${number(end - 1)}` }));
+      const style = `left:${percent(begin)};width:${percent(end - begin)};background:${colour(index % 6).fill}`;
+      track.append(element('div', { class: 'split-run', style, title: tokens([begin, end]) }));
     }
     track.append(...ends.map((end) => element('div', { class: 'split-end', style: `left:${percent(end)}` })));
-    return element('div', { class: 'split-row', role: 'listitem' }, element('span', { class: 'split-name' }, `cp ${index}`), track,
+    const first = runs.slice(0, 4).map(tokens).join(', ') + (runs.length > 4 ? ', …' : '');
+    return element('div', { class: 'split-row', role: 'listitem', 'aria-label': `cp ${index}: ${first}; ${number(pairs)} pairs` }, element('span', { class: 'split-name' }, `cp ${index}`), track,
       element('span', { class: 'split-load', style: `--load:${(100 * pairs) / most}%` }, `${number(pairs)} pairs`));
   }
 
@@ -325,7 +329,7 @@
     const { sequence } = layout;
     $('sequence').hidden = !sequence;
     if (!sequence) return;
-    const documents = sequence.num_documents > 1 ? ` and its ${number(sequence.num_documents)} documents` : '';
+    const documents = sequence.num_documents > 1 ? ` in ${number(sequence.num_documents)} documents` : '';
     const part = sequence.shown < sequence.length ? ` The first ${number(sequence.shown)} tokens are drawn.` : '';
     const rows = sequence.ranks.length < sequence.cp ? ` The first ${number(sequence.ranks.length)} ranks are drawn.` : '';
     $('sequence-words').textContent = `A sequence of ${number(sequence.length)} tokens${documents} on the ${number(sequence.cp)} ranks of a cp group, in the layout ${sequence.name}. A pair is a query and a key that it attends to.${part}${rows}`;
