@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/layer/attention.h"
+#include "tessera/layer/internal/block_kernel.h"
 #include "tests/testkit/device.h"
 
 namespace tessera {
@@ -136,7 +137,8 @@ TEST(PackedAttention, EqualsThatOfEachDocument) {
   const std::vector<at::Tensor> tensors{in.q, in.k, in.v};
   (expected * weights).sum().backward();
   std::vector<at::Tensor> wanted;
-  for (const at::Tensor& x : tensors) wanted.push_back(std::exchange(x.mutable_grad(), at::Tensor()));
+  for (const at::Tensor& x : tensors)
+    wanted.push_back(std::exchange(x.mutable_grad(), at::Tensor()));
   (packed * weights).sum().backward();
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(at::allclose(tensors[i].grad(), wanted[i], 1e-12, 1e-12)) << i;
@@ -155,6 +157,28 @@ TEST(PackedAttention, NanInPaddingDoesNotSpread) {
     return causal_attention(in.q, in.k, in.v, pass).narrow(1, 0, 9);
   };
   EXPECT_TRUE(attend(std::numeric_limits<double>::quiet_NaN()).equal(attend(0)));
+}
+
+// What a GPU uses for dtypes that its flash attention does not take.
+TEST(BlockKernel, ProductsOfWholeMatricesEqualFlashAttention) {
+  const auto heads = [](int64_t count, int64_t positions) {
+    return at::randn({2, count, positions, 8}, at::kDouble);
+  };
+  const layer::detail::BlockKernel& plain = layer::detail::plain_block_kernel();
+  for (const bool causal : {false, true}) {
+    const AttentionInputs in{heads(4, 6), heads(2, causal ? 6 : 9), heads(2, causal ? 6 : 9)};
+    const layer::detail::BlockKernel& flash = layer::detail::block_kernel_for(in.q);
+    const auto expected = flash.forward(in, causal);
+    const auto made = plain.forward(in, causal);
+    EXPECT_TRUE(at::allclose(made.output, expected.output, 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(made.log_sum_exp, expected.log_sum_exp, 1e-12, 1e-12));
+    const at::Tensor gradient = at::randn_like(expected.output);
+    const AttentionInputs wanted = flash.backward(gradient, in, expected, causal);
+    const AttentionInputs got = plain.backward(gradient, in, expected, causal);
+    EXPECT_TRUE(at::allclose(got.q, wanted.q, 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(got.k, wanted.k, 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(got.v, wanted.v, 1e-12, 1e-12));
+  }
 }
 
 TEST(PackedRows, EndWhereTheNumberChanges) {

@@ -3,12 +3,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
 #include "tessera/comm/world.h"
 #include "tessera/plan/train_plan.h"
+#include "tessera/train/batch_source.h"
+#include "tessera/train/trainer.h"
 
 namespace tessera {
 namespace {
@@ -76,6 +80,40 @@ TEST(Compose, ScalesTheGradientAndNotTheLoss) {
 
 TEST(Compose, RefusesMoreSlicesThanRows) {
   EXPECT_THROW(Line().engine(6).train_step(kInputs, kTargets), ConfigError);
+}
+
+// Two batches of two rows, with three and with one target that count.
+class RaggedBatches final : public BatchSource {
+ public:
+  int64_t batch() const override { return 2; }
+  BatchTensors rows(int64_t step, Span rows) const override {
+    const at::Tensor inputs = at::arange(6, at::kDouble).view({2, 3}) + step;
+    at::Tensor targets = at::zeros({2, 3}, at::kDouble).fill_(-100);
+    targets.view(-1).narrow(0, 1, step == 0 ? 3 : 1).fill_(2);
+    return {inputs.slice(0, rows.begin, rows.end), targets.slice(0, rows.begin, rows.end)};
+  }
+};
+
+TEST(Compose, TheLossIsAMeanOverTheTargetsThatCount) {
+  const World world = World::connect(LaunchInfo{}, {});
+  const at::Tensor factor = at::ones({1}, at::kDouble).requires_grad_();
+  Model model =
+      model_of({{.name = "factor",
+                 .parameters = {{"factor", factor}},
+                 .forward = [factor](const at::Tensor& x, const Pass&) { return x * factor; }}},
+               [](const at::Tensor& y, const at::Tensor& target) {
+                 return (y - target).square().masked_fill(target == -100, 0).mean();
+               });
+  model.ignored_target = -100;
+  Engine engine =
+      compose(model, realize(train_plan(1, {}), world), {.batch = 2, .schedule = one_rank(2)});
+  const RaggedBatches batches;
+  // Inputs 1, 2, 3 and then 2, each with target 2.
+  const BatchTensors first = batches.rows(0, {0, 2});
+  EXPECT_DOUBLE_EQ(engine.counted_share(first.targets), 0.5);
+  EXPECT_DOUBLE_EQ(engine.train_step(first.inputs, first.targets).item<double>(), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(factor.grad().item<double>(), (-2.0 + 0 + 6) / 3);
+  EXPECT_DOUBLE_EQ(mean_loss(engine, batches, 2), 2.0 / 4);
 }
 
 }  // namespace

@@ -110,6 +110,10 @@ at::Tensor for_blocks(const at::Tensor& tensor) {
   return made.stride(-1) == 1 ? made : made.contiguous();
 }
 
+const BlockKernel& plain_block_kernel() {
+  return kPlain;
+}
+
 const BlockKernel& block_kernel_for(const at::Tensor& queries) {
   if (queries.is_cpu()) return kCpu;
   const bool half = queries.scalar_type() == at::kBFloat16 || queries.scalar_type() == at::kHalf;

@@ -27,5 +27,7 @@ at::Tensor for_blocks(const at::Tensor& tensor);
 
 /// LibTorch's flash attention if it takes these queries, otherwise products of whole matrices.
 const BlockKernel& block_kernel_for(const at::Tensor& queries);
+/// The latter.
+const BlockKernel& plain_block_kernel();
 
 }  // namespace tessera::layer::detail

@@ -57,7 +57,7 @@ at::Tensor ContextParallel::positions(int64_t length, const PackedRows* document
   for (const RowsLayout& row :
        batch_layout(options_.layout, {rows, length, groups_.cp.size()}, documents)) {
     const Positions& own = own_positions(row, groups_.cp);
-    lists.push_back(row.documents.empty() ? own : positions_in_documents(row.documents, own));
+    lists.push_back(row.documents.empty() ? own : positions_in_documents(own, row.documents));
   }
   return tensor_of(lists);
 }
