@@ -30,6 +30,7 @@ std::vector<Table> tables() {
   all.push_back(olmo_schedule_table());
   all.push_back(pipeline_table());
   all.push_back(tensor_parallel_table());
+  all.push_back(tokenizer_table());
   return all;
 }
 

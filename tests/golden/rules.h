@@ -134,6 +134,10 @@ inline const Rule kMeanLoss{"vocabulary-parallel cross-entropy",
                             "ours is the mean over positions; both sums share one all-reduce, and "
                             "one rank sends nothing"};
 
+inline const Rule kAddedTokenId{
+    "added token whose id is not the one that it gets",
+    "the peer ignores the file's id and gives another; ours refuses the file"};
+
 // Each gives the rule by which ours refuses an input that the peer takes; null where none does.
 
 /// Sizes, degrees and the like, one or a list; null is a default.
@@ -146,5 +150,7 @@ const Rule* of_rank_list(const Json& ranks, int64_t world);
 const Rule* of_spans(const Json& offsets, int64_t num_ranks);
 /// The text of a pipeline's action.
 const Rule* of_action(const std::string& text);
+/// A tokenizer.json.
+const Rule* of_added_tokens(const Json& tokenizer);
 
 }  // namespace tessera::golden::rules
