@@ -15,6 +15,13 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{256} << 20U;  // Of a file; the largest in use have 30 MB.
 
+// FNV-1a.
+uint64_t fingerprint_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
@@ -22,7 +29,9 @@ Tokenizer::Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::
 Tokenizer Tokenizer::parse(std::string_view text, std::string_view origin) {
   const JsonSource source{.origin = origin, .what = "tokenizer", .deepest = 16};
   const nlohmann::json file = parse_json(text, source);
-  return Tokenizer(std::make_shared<TokenizerParts>(JsonField(file, source), std::string(origin)));
+  auto parts = std::make_shared<TokenizerParts>(JsonField(file, source), std::string(origin));
+  parts->fingerprint = fingerprint_of(text);
+  return Tokenizer(std::move(parts));
 }
 
 Tokenizer Tokenizer::read(const std::string& folder) {
@@ -67,6 +76,18 @@ std::optional<int64_t> Tokenizer::find(std::string_view token) const {
     return at->second->id;
   }
   return parts_->bpe.find(token);
+}
+
+std::span<const int64_t> Tokenizer::ids_before() const {
+  return parts_->post_processor.before();
+}
+
+std::span<const int64_t> Tokenizer::ids_after() const {
+  return parts_->post_processor.after();
+}
+
+uint64_t Tokenizer::fingerprint() const {
+  return parts_->fingerprint;
 }
 
 void Tokenizer::check_vocabulary(int64_t vocab_size) const {

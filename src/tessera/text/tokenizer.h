@@ -55,6 +55,12 @@ class Tokenizer {
   /// later; nothing if there is none before `text` ends, or this tokenizer allows none at all.
   std::optional<size_t> find_division(std::string_view text, size_t from) const;
 
+  /// What a text's ids stand between with EncodeOptions::add_special.
+  std::span<const int64_t> ids_before() const;
+  std::span<const int64_t> ids_after() const;
+  /// A number of the file's content, to tell files apart.
+  uint64_t fingerprint() const;
+
  private:
   friend class Encoder;
   explicit Tokenizer(std::shared_ptr<const text::detail::TokenizerParts> parts);

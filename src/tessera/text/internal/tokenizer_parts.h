@@ -32,6 +32,7 @@ struct TokenizerParts {
   Division division() const;
 
   std::string origin;
+  uint64_t fingerprint = 0;  // Of the file's content.
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
