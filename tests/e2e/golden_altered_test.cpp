@@ -66,6 +66,9 @@ constexpr const char* kTables[] = {"rank_generator",
                                    "olmo_pipeline",
                                    "olmo_schedule",
                                    "pipeline",
+#ifdef TESSERA_HAS_TEXT
+                                   "tokenizer",
+#endif
 #ifdef TESSERA_HAS_TORCH
                                    "megatron_groups",
                                    "olmo_mesh",

@@ -23,13 +23,41 @@ bool fits(const Regex& one_character, std::string_view character, Matcher& match
   return one_character.find(character.substr(0, width_of(character[0])), 0, matcher).has_value();
 }
 
-}  // namespace
+bool is_word(std::string_view text, Matcher& matcher) {
+  static const Regex kWord(concat("[", find_class("word"), "]"), "words");
+  return fits(kWord, text, matcher);
+}
 
-// Words are told apart as by Rust's \w, which has two joiners more than Oniguruma's.
-AddedTokenFinder::AddedTokenFinder()
-    : nodes_(1),
-      word_(concat("[", find_class("w"), "\\x{200C}\\x{200D}]"), "words"),
-      space_(concat("[", find_class("s"), "]"), "white space") {}
+bool is_space(std::string_view text, Matcher& matcher) {
+  static const Regex kSpace(concat("[", find_class("s"), "]"), "white space");
+  return fits(kSpace, text, matcher);
+}
+
+bool is_single_word(std::string_view text, Range match, Matcher& matcher) {
+  const std::string_view before = text.substr(0, match.begin);
+  const std::string_view after = text.substr(match.end);
+  return (before.empty() || !is_word(before.substr(begin_of_last_character(before)), matcher)) &&
+         (after.empty() || !is_word(after, matcher));
+}
+
+// The match with the white space that its token takes along.
+Range stripped(std::string_view text, Range match, const AddedToken& token, Matcher& matcher) {
+  if (token.lstrip) {
+    while (match.begin > 0) {
+      const size_t before = begin_of_last_character(text.substr(0, match.begin));
+      if (!is_space(text.substr(before), matcher)) break;
+      match.begin = before;
+    }
+  }
+  if (token.rstrip) {
+    while (match.end < text.size() && is_space(text.substr(match.end), matcher)) {
+      match.end += width_of(text[match.end]);
+    }
+  }
+  return match;
+}
+
+}  // namespace
 
 void AddedTokenFinder::add(std::string_view text, const AddedToken& token) {
   if (text.empty()) return;
@@ -71,31 +99,6 @@ std::pair<size_t, const AddedToken*> AddedTokenFinder::longest(std::string_view 
 size_t AddedTokenFinder::next_candidate(std::string_view text, size_t at) const {
   while (at < text.size() && !begins_[byte_at(text, at)]) ++at;
   return at;
-}
-
-bool AddedTokenFinder::is_single_word(std::string_view text, Range match, Matcher& matcher) const {
-  const std::string_view before = text.substr(0, match.begin);
-  const std::string_view after = text.substr(match.end);
-  return (before.empty() ||
-          !fits(word_, before.substr(begin_of_last_character(before)), matcher)) &&
-         (after.empty() || !fits(word_, after, matcher));
-}
-
-Range AddedTokenFinder::stripped(std::string_view text, Range match, const AddedToken& token,
-                                 Matcher& matcher) const {
-  if (token.lstrip) {
-    while (match.begin > 0) {
-      const size_t before = begin_of_last_character(text.substr(0, match.begin));
-      if (!fits(space_, text.substr(before), matcher)) break;
-      match.begin = before;
-    }
-  }
-  if (token.rstrip) {
-    while (match.end < text.size() && fits(space_, text.substr(match.end), matcher)) {
-      match.end += width_of(text[match.end]);
-    }
-  }
-  return match;
 }
 
 void AddedTokenFinder::each(std::string_view text, Matcher& matcher,

@@ -48,7 +48,10 @@ namespace {
 #define TSR_OTHER_LETTERS \
   "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
 
-constexpr std::array<std::pair<std::string_view, const char*>, 31> kClasses{{
+#define TSR_LETTERS \
+  "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" TSR_NEW_L TSR_NEW_M TSR_NEW_ND TSR_OTHER_LETTERS
+
+constexpr std::array<std::pair<std::string_view, const char*>, 32> kClasses{{
     {"L", "\\p{L}" TSR_NEW_L},
     {"Lu", "\\p{Lu}" TSR_NEW_LU},
     {"Ll", "\\p{Ll}" TSR_NEW_LL},
@@ -85,7 +88,9 @@ constexpr std::array<std::pair<std::string_view, const char*>, 31> kClasses{{
     {"S!",
      "\\x00-\\x08\\x0E-\\x1F\\x21-\\x84\\x86-\\x9F\\xA1-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-"
      "\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}"},
-    {"w", "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}" TSR_NEW_L TSR_NEW_M TSR_NEW_ND TSR_OTHER_LETTERS},
+    // Oniguruma's \w has the numbers of Latin-1, Rust's two joiners.
+    {"w", TSR_LETTERS "\\xB2\\xB3\\xB9\\xBC-\\xBE"},
+    {"word", TSR_LETTERS "\\x{200C}\\x{200D}"},
 }};
 
 }  // namespace

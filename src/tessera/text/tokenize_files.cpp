@@ -16,7 +16,6 @@ using namespace text::detail;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSavedEvery{2};
 
 void check_job(const Tokenizer& tokenizer, const TokenizeJob& job) {
   TSR_CHECK(!job.inputs.empty(), "no input was given");
@@ -107,7 +106,7 @@ class Writer {
     if (chunk.is_last) end_document(chunk.skipped);
     const Clock::time_point now = Clock::now();
     if (now < next_save_) return;
-    next_save_ = now + kSavedEvery;
+    next_save_ = now + std::chrono::milliseconds(job_.save_ms);
     draft_.save({.document = progress_.documents,
                  .offset = chunk.is_last ? 0 : chunk.begin + static_cast<int64_t>(chunk.size),
                  .tokens = progress_.tokens});
@@ -138,7 +137,7 @@ class Writer {
   std::optional<int64_t> reopened_;  // Where a chunk begins that is to be encoded again.
   int64_t waits_for_ = 0;            // With so many chunks behind it.
   int64_t waited_ = 0;
-  Clock::time_point next_save_ = Clock::now() + kSavedEvery;
+  Clock::time_point next_save_ = Clock::now() + std::chrono::milliseconds(job_.save_ms);
 };
 
 }  // namespace

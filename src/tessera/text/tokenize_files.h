@@ -19,7 +19,8 @@ struct TokenizeJob {
   int64_t end = 0;            // The id behind each document.
   bool add_special = true;    // The tokens that the tokenizer puts around each document.
   int64_t threads = 1;
-  bool restart = false;  // Begin anew instead of going on with an unfinished file.
+  int64_t save_ms = 2000;  // How often to note how far the job is.
+  bool restart = false;    // Begin anew instead of going on with an unfinished file.
 };
 
 /// How far a job is.

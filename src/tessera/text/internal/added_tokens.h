@@ -33,7 +33,7 @@ struct Segment {
 /// Threads may share it.
 class AddedTokenFinder {
  public:
-  AddedTokenFinder();
+  AddedTokenFinder() : nodes_(1) {}
 
   /// Of two tokens with the same text the first counts. `token` must outlive this.
   void add(std::string_view text, const AddedToken& token);
@@ -57,14 +57,9 @@ class AddedTokenFinder {
   uint32_t step(uint32_t node, unsigned char byte) const;
   std::pair<size_t, const AddedToken*> longest(std::string_view text, size_t at) const;
   size_t next_candidate(std::string_view text, size_t at) const;
-  bool is_single_word(std::string_view text, Range match, Matcher& matcher) const;
-  Range stripped(std::string_view text, Range match, const AddedToken& token,
-                 Matcher& matcher) const;
 
   std::vector<Node> nodes_;
   std::array<bool, 256> begins_{};  // The first bytes of tokens.
-  Regex word_;
-  Regex space_;
 };
 
 }  // namespace tessera::text::detail

@@ -20,8 +20,8 @@ struct Pattern {
 Pattern translate_pattern(std::string_view text, const JsonField& field);
 
 /// A class of characters, as PCRE2 reads it between square brackets: "L" for letters, "N" for
-/// numbers, and other general categories; "s" for white space, "w" for what words are made of.
-/// Null for an unknown name.
+/// numbers, and other general categories; "s" for white space, "w" for Oniguruma's \w, "word" for
+/// Rust's. Null for an unknown name.
 const char* find_class(std::string_view name);
 
 }  // namespace tessera::text::detail
