@@ -159,4 +159,20 @@ std::string Decoder::run(std::vector<std::string> tokens) const {
   return join(tokens, "");
 }
 
+// Neither may look at a token's end, nor replace in what was joined before.
+bool Decoder::is_steady() const {
+  bool joined = false;
+  for (const Step& step : steps_) {
+    if (step.kind == Kind::kStrip && step.end > 0) return false;
+    if (step.kind == Kind::kReplace && joined) return false;
+    joined = joined || step.kind == Kind::kFuse || step.kind == Kind::kByteLevel;
+  }
+  return true;
+}
+
+bool Decoder::is_byte(const std::string& token) const {
+  return byte_of_token(token).has_value() &&
+         std::ranges::any_of(steps_, [](const Step& s) { return s.kind == Kind::kByteFallback; });
+}
+
 }  // namespace tessera::text::detail

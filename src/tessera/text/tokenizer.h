@@ -62,6 +62,7 @@ class Tokenizer {
   uint64_t fingerprint() const;
 
  private:
+  friend class DecodeStream;
   friend class Encoder;
   explicit Tokenizer(std::shared_ptr<const text::detail::TokenizerParts> parts);
   std::shared_ptr<const text::detail::TokenizerParts> parts_;
@@ -90,6 +91,26 @@ class Encoder {
 
  private:
   std::unique_ptr<text::detail::EncoderParts> parts_;
+};
+
+/// Decodes ids one after the other, for text that is shown while it is generated. All its parts
+/// together are what Tokenizer::decode gives.
+class DecodeStream {
+ public:
+  explicit DecodeStream(Tokenizer tokenizer, const DecodeOptions& options = {});
+
+  /// The text that this id adds and that no later one can change; may be "".
+  std::string push(int64_t id);
+  /// What is left at the end.
+  std::string finish();
+
+ private:
+  std::string emit(std::string text);
+
+  Tokenizer tokenizer_;
+  DecodeOptions options_;
+  std::vector<int64_t> ids_;
+  size_t shown_ = 0;  // Bytes of the ids' text that were returned.
 };
 
 }  // namespace tessera

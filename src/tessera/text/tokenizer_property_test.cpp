@@ -106,6 +106,19 @@ RC_GTEST_PROP(TokenizerProperty, NormalizedTextComesBackAsItWas, ()) {
   RC_ASSERT(round(once) == once);
 }
 
+// Any ids, in any order: most are no text.
+RC_GTEST_PROP(TokenizerProperty, StreamedTextIsThatOfTheWhole, ()) {
+  const Tokenizer& tokenizer = tokenizer_of(*rc::gen::inRange<size_t>(0, 7));
+  const auto ids = *rc::gen::container<std::vector<int64_t>>(
+      rc::gen::inRange<int64_t>(0, tokenizer.vocab_size() + 1));
+  const DecodeOptions options{.keep_special = *rc::gen::arbitrary<bool>()};
+  DecodeStream stream(tokenizer, options);
+  std::string text;
+  for (const int64_t id : ids) text += stream.push(id);
+  text += stream.finish();
+  RC_ASSERT(text == tokenizer.decode(ids, options));
+}
+
 // Wherever a text may be divided, its parts give the ids of the whole.
 RC_GTEST_PROP(TokenizerProperty, PartsGiveTheIdsOfTheWhole, ()) {
   const Tokenizer& tokenizer = tokenizer_of(*rc::gen::inRange<size_t>(0, 7));

@@ -156,6 +156,17 @@ TEST(Tokenizer, AnIdWithoutATokenIsAReplacement) {
             "b");
 }
 
+TEST(DecodeStream, ShowsCharactersWhenTheyAreWhole) {
+  DecodeStream stream(parse_tokenizer(tokenizer_document("llama3")));
+  EXPECT_EQ(stream.push(64), "a");
+  EXPECT_EQ(stream.push(172), "");  // The four bytes of a face.
+  EXPECT_EQ(stream.push(253), "");
+  EXPECT_EQ(stream.push(247), "");
+  EXPECT_EQ(stream.push(224), "\xF0\x9F\x99\x82");
+  EXPECT_EQ(stream.push(172), "");
+  EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
+}
+
 TEST(Tokenizer, IsComparedWithTheModelsVocabulary) {
   const testkit::TemporaryFolder folder;
   folder.file("tokenizer.json", tokenizer_document("llama3").dump());

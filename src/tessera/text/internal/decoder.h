@@ -18,6 +18,12 @@ class Decoder {
 
   std::string run(std::vector<std::string> tokens) const;
 
+  /// Whether the text of some tokens, but for bytes at its end that are no text yet, begins the
+  /// text of these and any later ones, except in a run of tokens for bytes (is_byte).
+  bool is_steady() const;
+  /// Whether what a token means depends on the tokens for bytes around it.
+  bool is_byte(const std::string& token) const;
+
  private:
   enum class Kind { kByteLevel, kByteFallback, kFuse, kReplace, kStrip, kMetaspace };
   struct Step {
