@@ -10,6 +10,8 @@ core   | header nlohmann/json.hpp     | nlohmann-json3-dev  | nlohmann-json
 core   | header CLI/CLI.hpp           | libcli11-dev        | CLI11
 core   | header yaml-cpp/yaml.h       | libyaml-cpp-dev     | yaml-cpp
 core   | header toml++/toml.h         | libtomlplusplus-dev | toml++
+core   | header pcre2posix.h          | libpcre2-dev        | PCRE2
+core   | header utf8proc.h            | libutf8proc-dev     | utf8proc
 tests  | header gtest/gtest.h         | libgtest-dev        | GoogleTest
 tests  | header rapidcheck.h          | librapidcheck-dev   | RapidCheck
 tests  | python ensurepip             | python3-venv        | Python 3 with venv
@@ -131,7 +133,7 @@ bundle() { # FOLDER
   have dpkg-query || die "a bundle is made of Debian's packages; run this on Debian or Ubuntu"
   need core tests bench
   mkdir -p "$1"
-  for package in nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libtomlplusplus-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
+  for package in nlohmann-json3-dev libcli11-dev libyaml-cpp-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
     while read -r file; do
       [[ -f $file && $file != /usr/share/doc/* ]] || continue
       cp --no-dereference --parents "$file" "$1"

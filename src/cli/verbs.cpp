@@ -11,6 +11,7 @@ namespace {
 constexpr std::array kVerbs{
     Verb{"train", "train a Llama; write metrics, a report and weights"},
     Verb{"export", "write the weights of a run as a Hugging Face folder", run_export},
+    Verb{"tokenize", "encode texts into a file of tokens to train on", run_tokenize},
     Verb{"ranks", "show how ranks form groups, without starting any process", run_ranks},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", run_run},
     Verb{"schedule", "show a pipeline schedule: verified, simulated, compared and drawn",

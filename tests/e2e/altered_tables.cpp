@@ -386,6 +386,38 @@ void alter_tensor_parallel(json& one, Dice& dice) {
   enlarge(one, static_cast<int64_t>(1 + dice.below(5)));
 }
 
+// ---- Tokenizers: ids in runs or one by one, a repeated text written out
+
+json in_runs(const json& ids) {
+  json runs = json::array();
+  for (const json& id : ids) {
+    if (!runs.empty() && runs.back()[0] == id) {
+      runs.back()[1] = runs.back()[1].get<int64_t>() + 1;
+    } else {
+      runs.push_back({id, 1});
+    }
+  }
+  return runs;
+}
+
+void alter_tokenizer(json& one, Dice& dice) {
+  if (!one.contains("expect")) return;
+  const Defaults defaults{{"then", ""}, {"add_special", true}};
+  leave_out(one, defaults, dice);
+  spell_out(one, defaults, dice);
+  for (json& expect : one["expect"]) {
+    if (expect.contains("ids") && dice.coin()) {
+      expect["ids_rle"] = in_runs(expect["ids"]);
+      expect.erase("ids");
+    }
+    if (!expect.contains("decoded") && !one.contains("repeat") && dice.coin()) {
+      const bool goes_on = one.contains("then") && one["then"].is_string();
+      expect["decoded"] =
+          one["text"].get<std::string>() + (goes_on ? one["then"].get<std::string>() : "");
+    }
+  }
+}
+
 // ---- Any table
 
 void alter_case(const std::string& name, json& one, Dice& dice) {
@@ -393,6 +425,7 @@ void alter_case(const std::string& name, json& one, Dice& dice) {
   if (name == "dtensor") alter_dtensor(one, dice);
   if (name == "tensor_parallel") alter_tensor_parallel(one, dice);
   if (name == "context_balance") alter_context_balance(one, dice);
+  if (name == "tokenizer") alter_tokenizer(one, dice);
   if (name == "olmo_tensors") {
     alter_flat_tensor(one, dice,
                       {"float32", "float64", "float16", "bfloat16", "int64", "int32", "int16",

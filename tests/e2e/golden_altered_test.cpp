@@ -67,6 +67,9 @@ constexpr const char* kTables[] = {"context_balance",
                                    "olmo_pipeline",
                                    "olmo_schedule",
                                    "pipeline",
+#ifdef TESSERA_HAS_TEXT
+                                   "tokenizer",
+#endif
 #ifdef TESSERA_HAS_TORCH
                                    "megatron_groups",
                                    "olmo_mesh",

@@ -86,6 +86,7 @@ Table olmo_flat_collectives_table();
 Table dtensor_table();
 Table tensor_parallel_table();
 Table context_balance_table();
+Table tokenizer_table();
 
 /// Every table that this build has code for; those that need LibTorch are in builds with it.
 std::vector<Table> torch_tables();

@@ -31,6 +31,7 @@ std::vector<Table> tables() {
   all.push_back(pipeline_table());
   all.push_back(tensor_parallel_table());
   all.push_back(context_balance_table());
+  all.push_back(tokenizer_table());
   return all;
 }
 

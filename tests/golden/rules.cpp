@@ -123,4 +123,16 @@ const Rule* of_action(const std::string& text) {
   return !has_parts || is_overlap(text, tasks) ? nullptr : &kHalfAction;
 }
 
+const Rule* of_added_tokens(const Json& tokenizer) {
+  const Json& vocabulary = tokenizer.at("model").at("vocab");
+  auto next = static_cast<int64_t>(vocabulary.size());
+  for (const Json& token : value_or(tokenizer, "added_tokens", Json::array())) {
+    const std::string content = token.at("content");
+    const int64_t id = vocabulary.contains(content) ? vocabulary.at(content).get<int64_t>() : next;
+    if (token.at("id") != id) return &kAddedTokenId;
+    next = std::max(next, id + 1);
+  }
+  return nullptr;
+}
+
 }  // namespace tessera::golden::rules

@@ -158,6 +158,9 @@ inline const Rule kPaddingSubtracted{
 inline const Rule kFewKeyValueHeads{
     "fewer key-value heads than Ulysses has ranks",
     "the peer fails; ours gives the ranks copies of their key-value head"};
+inline const Rule kAddedTokenId{
+    "added token whose id is not the one that it gets",
+    "the peer ignores the file's id and gives another; ours refuses the file"};
 
 // Each gives the rule by which ours refuses an input that the peer takes; null where none does.
 
@@ -171,5 +174,7 @@ const Rule* of_rank_list(const Json& ranks, int64_t world);
 const Rule* of_spans(const Json& offsets, int64_t num_ranks);
 /// The text of a pipeline's action.
 const Rule* of_action(const std::string& text);
+/// A tokenizer.json.
+const Rule* of_added_tokens(const Json& tokenizer);
 
 }  // namespace tessera::golden::rules

@@ -70,6 +70,15 @@ FolderText join_texts(const std::string& folder) {
 
 }  // namespace
 
+std::vector<std::string> text_files_below(const std::string& folder) {
+  try {
+    const std::vector<fs::path> files = files_below(folder);
+    return {files.begin(), files.end()};
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(concat(folder, ": ", error.what()));
+  }
+}
+
 FolderText read_folder_text(const std::string& folder) {
   try {
     FolderText joined = join_texts(folder);

@@ -22,4 +22,8 @@ struct FolderText {
 /// if a file cannot be read, if there is none, or if they exceed 4 GiB.
 FolderText read_folder_text(const std::string& folder);
 
+/// The paths of the files in a folder that are read, in order; those with a zero byte, which are
+/// skipped, are among them. DataError if the folder cannot be read.
+std::vector<std::string> text_files_below(const std::string& folder);
+
 }  // namespace tessera

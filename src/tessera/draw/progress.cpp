@@ -51,29 +51,23 @@ std::string left_text(const Progress& progress) {
          " left";
 }
 
-/// A part of the line; if room is short, the least important parts are dropped first.
-struct Part {
-  std::string text;
-  int importance;
-};
-
-std::vector<Part> parts_of(const Progress& progress) {
-  std::vector<Part> parts{{percent_text(progress), 6},
-                          {concat("step ", progress.step, "/", progress.steps), 1},
-                          {concat("loss ", loss_number(progress.loss)), 7}};
+std::vector<ProgressPart> parts_of(const Progress& progress) {
+  std::vector<ProgressPart> parts{{percent_text(progress), 6},
+                                  {concat("step ", progress.step, "/", progress.steps), 1},
+                                  {concat("loss ", loss_number(progress.loss)), 7}};
   if (progress.validation_loss) {
     parts.push_back({concat("val ", loss_number(*progress.validation_loss)), 2});
   }
   parts.push_back({concat(rate_number(progress.tokens_per_s), " tok/s"), 4});
   parts.push_back({ms_text(progress.ms), 3});
   parts.push_back({left_text(progress), 5});
-  std::erase_if(parts, [](const Part& part) { return part.text.empty(); });
+  std::erase_if(parts, [](const ProgressPart& part) { return part.text.empty(); });
   return parts;
 }
 
-std::string joined(const std::vector<Part>& parts) {
+std::string joined(const std::vector<ProgressPart>& parts) {
   std::vector<std::string_view> texts;
-  for (const Part& part : parts) texts.push_back(part.text);
+  for (const ProgressPart& part : parts) texts.push_back(part.text);
   return join(texts, kGap);
 }
 
@@ -105,18 +99,22 @@ std::string clock_text(double seconds) {
 }
 
 std::string progress_line(const Progress& progress, const TerminalOptions& options) {
-  std::vector<Part> parts = parts_of(progress);
+  return progress_line(share_done(progress), parts_of(progress), options);
+}
+
+std::string progress_line(double share, std::vector<ProgressPart> parts,
+                          const TerminalOptions& options) {
   const auto room = [&] {
     return options.width - static_cast<int64_t>(joined(parts).size() + kGap.size());
   };
   while (parts.size() > 1 && room() < kShortestBar) {
-    parts.erase(std::ranges::min_element(parts, {}, &Part::importance));
+    parts.erase(std::ranges::min_element(parts, {}, &ProgressPart::importance));
   }
   std::string words =
       joined(parts).substr(0, static_cast<size_t>(std::max<int64_t>(0, options.width)));
   if (room() < kShortestBar) return words;
   const int64_t width = std::min(room(), kLongestBar);
-  return concat(bar(share_done(progress), width, options.color), kGap, words);
+  return concat(bar(share, width, options.color), kGap, words);
 }
 
 std::string progress_text(const Progress& progress) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/base/color.h"
 #include "tessera/base/export.h"
@@ -21,8 +22,19 @@ struct Progress {
   int64_t begin = 0;     // Steps done before it began, if it was resumed.
 };
 
-/// One line of at most options.width characters, without a newline: a bar, then as much as fits,
-/// the loss first. To redraw it in place, write a carriage return before it.
+/// Words beside a bar; if room is short, the least important ones are dropped first.
+struct ProgressPart {
+  std::string text;
+  int importance;
+};
+
+/// One line of at most options.width characters, without a newline: a bar for the share that is
+/// done, then as many parts as fit.
+std::string progress_line(double share, std::vector<ProgressPart> parts,
+                          const TerminalOptions& options);
+
+/// The same for a run: the loss is the most important part. To redraw it in place, write a carriage
+/// return before it.
 std::string progress_line(const Progress& progress, const TerminalOptions& options);
 
 /// The same for a pipe or a log, never shortened: "step 120/230  loss 2.134  …".
