@@ -240,7 +240,7 @@ TEST(TrainConfig, TensorDegreesThatDoNotFitAreRefused) {
 }
 
 TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name : {"parallel.cp", "parallel.ep", "parallel.etp", "run.resume"}) {
+  for (const char* const name : {"parallel.cp", "parallel.ep", "parallel.etp"}) {
     EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
         << name;
   }

@@ -158,7 +158,7 @@ void CheckpointFolder::set_latest(int64_t step) const {
   sync_folder(path_);
 }
 
-void CheckpointFolder::keep_last(int64_t count) const {
+void CheckpointFolder::remove_drafts() const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
@@ -167,6 +167,18 @@ void CheckpointFolder::keep_last(int64_t count) const {
       remove_stale(entry.path());
     }
   }
+}
+
+void CheckpointFolder::clear() const {
+  remove_drafts();
+  for (const int64_t step : steps()) remove_checkpoint(path_of(step));
+  std::error_code error;
+  fs::remove(fs::path(path_) / kLatest, error);
+  rmdir(path_.c_str());  // Fails if it holds other files.
+}
+
+void CheckpointFolder::keep_last(int64_t count) const {
+  remove_drafts();
   const std::vector<int64_t> all = steps();
   const auto excess = static_cast<int64_t>(all.size()) - std::max<int64_t>(count, 1);
   for (int64_t i = 0; i < excess; ++i) remove_checkpoint(path_of(all[static_cast<size_t>(i)]));

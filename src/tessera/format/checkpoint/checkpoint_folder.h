@@ -59,8 +59,12 @@ class CheckpointFolder {
   void set_latest(int64_t step) const;
   /// Removes the oldest checkpoints beyond `count`, and drafts of killed processes.
   void keep_last(int64_t count) const;
+  /// Removes all checkpoints and drafts; other files stay.
+  void clear() const;
 
  private:
+  void remove_drafts() const;
+
   std::string path_;
 };
 

@@ -1,5 +1,6 @@
 #include "tessera/format/checkpoint/checkpoint_index.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -76,6 +77,14 @@ CheckpointPiece read_piece(const JsonField& field, const Sizes& shape, size_t nu
   return piece;
 }
 
+// Even with a size of 0, the others must not overflow together.
+bool overflows(const Sizes& shape) {
+  int64_t product = 1;
+  return std::ranges::any_of(shape, [&](int64_t size) {
+    return size > 0 && __builtin_mul_overflow(product, size, &product);
+  });
+}
+
 CheckpointTensor read_checkpoint_tensor(const JsonField& field, size_t num_files) {
   CheckpointTensor tensor{.shape = read_sizes(field.at("shape"))};
   const auto dtype = parse_dtype(field.at("dtype").text());
@@ -83,7 +92,7 @@ CheckpointTensor read_checkpoint_tensor(const JsonField& field, size_t num_files
     field.at("dtype").refuse("a dtype of whole bytes, e.g. \"F32\" or \"BF16\"");
   }
   tensor.dtype = *dtype;
-  if (!bytes_of(tensor.dtype, tensor.shape)) {
+  if (!bytes_of(tensor.dtype, tensor.shape) || overflows(tensor.shape)) {
     field.at("shape").refuse("sizes whose product fits 64 bits");
   }
   tensor.pieces = field.at("pieces").list(
