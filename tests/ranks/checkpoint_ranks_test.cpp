@@ -35,7 +35,8 @@ Case case_of(int64_t dp, int64_t shard, int64_t tp, int64_t pp) {
           .adamw = true,
           .shard = shard,
           .rate = 1e-2,
-          .tp = tp};
+          .tp = tp,
+          .sequence = tp < 4};  // Rows of 6 tokens.
 }
 
 Case pipeline(int64_t dp, int64_t shard, int64_t pp, ScheduleKind kind) {
@@ -66,7 +67,7 @@ std::vector<Way> ways_of_four() {
           {"hsdp", case_of(2, 2, 1, 1)},
           {"zero1", zero1(1, 4)},
           {"tp × fsdp", case_of(1, 2, 2, 1)},
-          {"tp × tp", case_of(1, 1, 4, 1)},
+          {"tp 4, with copies of heads", case_of(1, 1, 4, 1)},
           {"pp × dp", pipeline(2, 1, 2, ScheduleKind::k1F1B)},
           {"pp × fsdp, zbv", pipeline(1, 2, 2, ScheduleKind::kZBVZeroBubble)},
           {"pp × tp", case_of(1, 1, 2, 2)},
@@ -122,9 +123,12 @@ void resume(World& world, const Way& way, bool tied, const std::string& path,
   model.fill = [&](const Parameters& parameters) { load_parameters(checkpoint, parameters); };
   const Plan plan =
       train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp, .dp_shard = c.shard, .tp = c.tp});
-  Engine engine = compose(
-      model, realize(plan, world),
-      {.batch = c.batch, .schedule = schedule_of(c), .device = testkit::device(), .fsdp = c.fsdp});
+  Engine engine = compose(model, realize(plan, world),
+                          {.batch = c.batch,
+                           .schedule = schedule_of(c),
+                           .device = testkit::device(),
+                           .sequence = c.sequence,
+                           .fsdp = c.fsdp});
   const auto optimizer = optimizer_of(c, engine.parameters());
   load_optimizer(checkpoint, *optimizer, engine.parameters());
   int64_t held = 0;

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <optional>
 
 #include "cli/checkpoint/actions.h"
 #include "cli/parse.h"
@@ -16,6 +18,7 @@
 #include "tessera/format/checkpoint/checkpoint_folder.h"
 #include "tessera/format/checkpoint/save_plan.h"
 #include "tessera/format/checkpoint/shard_files.h"
+#include "tessera/format/checkpoint/torch_checkpoint.h"
 #include "tessera/format/weight_files.h"
 
 namespace tessera::cli {
@@ -26,6 +29,7 @@ namespace fs = std::filesystem;
 struct Flags {
   std::string from, to;
   std::optional<int64_t> ranks = 1;
+  std::string strip;
 };
 
 /// The tensors of a checkpoint to be written, and where their bytes come from.
@@ -67,6 +71,25 @@ Source source_of(const WeightFiles& from, const std::string& folder) {
       from.read(piece.name, static_cast<size_t>(begin) * width,
                 out.subspan(static_cast<size_t>(to) * width, static_cast<size_t>(size) * width));
     });
+  };
+  return source;
+}
+
+// Names without the prefix; PyTorch's users often save {"model": …, "optim": …}.
+Source source_of(const TorchCheckpoint& from, const std::string& prefix) {
+  Source source;
+  std::map<std::string, std::string> names;  // From the new name to that in the folder.
+  for (const auto& [name, tensor] : from.tensors()) {
+    const std::string short_name = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    TSR_CHECK(names.emplace(short_name, name).second, "without '", prefix,
+              "' two tensors are called '", short_name, "'; give another --strip");
+    source.tensors.push_back(whole(short_name, tensor.dtype, tensor.shape));
+  }
+  TSR_CHECK(!names.empty(), "the folder holds no tensors");
+  source.read = [&from, names](const PieceToSave& piece, std::span<std::byte> out) {
+    const std::string& name = names.at(piece.name);
+    const bool scalar = from.tensors().at(name).shape.empty();
+    from.read(name, scalar ? Box{} : piece.box, out);
   };
   return source;
 }
@@ -136,15 +159,25 @@ int checkpoint_reshard(const std::vector<std::string>& arguments) {
 
 int checkpoint_import(const std::vector<std::string>& arguments) {
   CLI::App app(
-      "Makes a checkpoint from a Hugging Face folder with safetensors weights, for "
-      "tessera train --init-from.",
+      "Makes a checkpoint for tessera train --init-from: from a Hugging Face folder with "
+      "safetensors "
+      "weights, or from a folder of torch.distributed.checkpoint, of which it reads the tensors "
+      "and "
+      "runs nothing.",
       "tessera checkpoint import");
   Flags flags;
-  add_flags(app, flags, "a Hugging Face folder");
+  add_flags(app, flags, "a Hugging Face folder, or one of torch.distributed.checkpoint");
+  app.add_option("--strip", flags.strip, "remove this prefix from PyTorch's names, e.g. model.")
+      ->type_name("TEXT");
   if (const auto done = parse(app, arguments)) return *done;
   check_flags(flags, "import");
-  const WeightFiles from(flags.from);
-  write(source_of(from, flags.from), flags);
+  if (fs::exists(fs::path(flags.from) / ".metadata")) {
+    const TorchCheckpoint from(flags.from);
+    write(source_of(from, flags.strip), flags);
+  } else {
+    const WeightFiles from(flags.from);
+    write(source_of(from, flags.from), flags);
+  }
   say(flags);
   return kOk;
 }

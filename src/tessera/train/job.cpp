@@ -183,7 +183,8 @@ void restore(TrainJob& job, const Checkpoint& checkpoint) {
 
 void check_job(const TrainConfig& config) {
   check_supported(config);
-  check_resume(config);
+  const bool resumes = check_resume(config);
+  if (!resumes && !config.train.init_from.empty()) find_checkpoint(config.train.init_from);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
   check_memory(config, shape, machine_memory());

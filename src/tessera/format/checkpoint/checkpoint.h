@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/export.h"
@@ -22,10 +23,13 @@ class Checkpoint {
   explicit Checkpoint(std::string folder);
 
   const std::string& folder() const& { return folder_; }
+  std::string folder() && { return std::move(folder_); }
   const CheckpointIndex& index() const& { return index_; }
+  CheckpointIndex index() && { return std::move(index_); }
   bool contains(std::string_view name) const { return index_.tensors.contains(name); }
   /// DataError with the nearest name if there is none.
   const CheckpointTensor& tensor(std::string_view name) const&;
+  CheckpointTensor tensor(std::string_view name) && { return tensor(name); }
 
   /// Copies the elements of a box, row-major, in the stored dtype. DataError if a file is missing
   /// or is not the one that was saved.
