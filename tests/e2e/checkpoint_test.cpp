@@ -177,7 +177,7 @@ TEST_F(Checkpointed, OtherDtypesGoOn) {
 }
 
 TEST_F(Checkpointed, ACtrlCSavesTheLastStep) {
-  Background run(words_of(train("--steps 1000000 --save-every 100000")));
+  Background run(words_of(train("--steps 1000000 --save-every 100000 --run.save=true")));
   run.await("step 1/");
   run.signal(SIGINT);
   EXPECT_EQ(run.finish().code, 128 + SIGINT);
@@ -186,6 +186,7 @@ TEST_F(Checkpointed, ACtrlCSavesTheLastStep) {
   EXPECT_EQ(listed["checkpoints"][0]["step"], done);
   expect_ok(concat(" train --resume --run-dir ", run_, " --steps ", done + 1));
   EXPECT_EQ(losses().size(), done + 1);
+  EXPECT_TRUE(fs::exists(run_ + "/model/config.json")) << "of the later end";
 }
 
 TEST_F(Checkpointed, WeightsAloneBeginAnotherRun) {

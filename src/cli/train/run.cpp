@@ -248,6 +248,7 @@ int train_run(TrainConfig config, const std::string& command) {
     throw;
   }
   if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
+  if (folder && config.run.save) folder->remove_model();
   if (config.run.save) job.model.save(fs::path(job.config.run.dir) / RunFolder::kModel);
   job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {

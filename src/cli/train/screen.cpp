@@ -44,6 +44,7 @@ void TrainScreen::show(const StepMetrics& metrics) {
 
 void TrainScreen::say(const std::string& line) const {
   std::cerr << concat(terminal_ ? "\r" : "", line, terminal_ ? kRestOfLine : "", "\n");
+  if (terminal_ && begun_) draw();
 }
 
 void TrainScreen::say_skipped(const StepMetrics& metrics) const {

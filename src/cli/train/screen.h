@@ -21,7 +21,7 @@ class TrainScreen {
   TrainScreen& operator=(const TrainScreen&) = delete;
 
   void show(const StepMetrics& metrics);
-  /// A line of its own. On a terminal the next show() redraws the progress.
+  /// A line of its own, above the progress.
   void say(const std::string& line) const;
 
  private:

@@ -162,9 +162,10 @@ class PickleMachine {
   }
   void fetch(uint64_t key) {
     const auto at = memo_.find(key);
-    check(at != memo_.end(), "it uses a value that it has not stored");
-    check(at->second.has_value(), "it uses a list or dictionary twice");
-    push(*at->second);
+    if (at == memo_.end()) fail("it uses a value that it has not stored");
+    const std::optional<PickleValue>& stored = at->second;
+    if (!stored) fail("it uses a list or dictionary twice");
+    push(*stored);
   }
 
   void execute(char opcode) {

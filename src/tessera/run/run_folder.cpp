@@ -118,10 +118,14 @@ std::string RunFolder::path(std::string_view name) const {
 
 void RunFolder::begin() const {
   remove_files(path_, is_of_run);
-  remove_files(path(kModel), is_of_model);
+  remove_model();
   remove_files(path(kPipeline), is_record);
   remove_files(path(kUnits), is_record);
   CheckpointFolder(path(kCheckpoints)).clear();
+}
+
+void RunFolder::remove_model() const {
+  remove_files(path(kModel), is_of_model);
 }
 
 void RunFolder::resume(int64_t step) const {

@@ -51,6 +51,8 @@ class RunFolder {
   /// Instead, for a run that continues at a step: removes the metrics of later steps, which it will
   /// do again.
   void resume(int64_t step) const;
+  /// Removes the weights that a run left at its end, before it writes those of a later end.
+  void remove_model() const;
   /// Writes a file in the folder, whole or not at all.
   void write(std::string_view name, std::string_view text) const;
 
