@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::array kVerbs{
     Verb{"train", "train a Llama; write metrics, a report and weights"},
-    Verb{"export", "write the weights of a run as a Hugging Face folder", run_export},
+    Verb{"export", "write the weights of a run or checkpoint as a Hugging Face folder", run_export},
+    Verb{"checkpoint", "list, show, verify, compare and convert checkpoints", run_checkpoint},
     Verb{"tokenize", "encode texts into a file of tokens to train on", run_tokenize},
     Verb{"ranks", "show how ranks form groups, without starting any process", run_ranks},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", run_run},
@@ -41,7 +42,7 @@ std::string help_text() {
       "Usage: tessera <verb> [flags]\n\nVerbs:\n";
   for (const Verb& verb : kVerbs) {
     std::string name(verb.name);
-    name.resize(10, ' ');
+    name.resize(12, ' ');
     text += concat("  ", name, verb.summary, "\n");
   }
   return text +

@@ -30,6 +30,7 @@ int run_trace(const std::vector<std::string>& arguments);
 int run_inspect(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
 int run_tokenize(const std::vector<std::string>& arguments);
+int run_checkpoint(const std::vector<std::string>& arguments);
 int run_train(const std::vector<std::string>& arguments);
 int run_env(const std::vector<std::string>& arguments);
 

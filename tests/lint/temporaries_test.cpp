@@ -8,6 +8,7 @@
 #include "tessera/comm/world.h"
 #include "tessera/data/token_data.h"
 #include "tessera/draw/timeline.h"
+#include "tessera/format/checkpoint/checkpoint.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/mesh/realize.h"
@@ -36,6 +37,9 @@ static_assert(!Owns<const Layout&>::value && !Owns<std::span<const int>>::value)
 OWNS(Group, name());
 OWNS(Group, ranks());
 OWNS(WorldHandle, launch());
+OWNS(Checkpoint, folder());
+OWNS(Checkpoint, index());
+OWNS(Checkpoint, tensor(""));
 OWNS(Axis, extents());
 OWNS(Layout, axes());
 OWNS(Layout, axis(""));

@@ -1,16 +1,21 @@
-// `tessera export`: writes the weights of a run as a Hugging Face folder.
+// `tessera export`: writes the weights of a run or a checkpoint as a Hugging Face folder.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
 
+#include "cli/checkpoint/values.h"
 #include "cli/parse.h"
+#include "cli/progress_bar.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/read_file.h"
 #include "tessera/base/terminal_text.h"
+#include "tessera/format/checkpoint/checkpoint.h"
+#include "tessera/format/checkpoint/checkpoint_folder.h"
+#include "tessera/format/checkpoint/shard_files.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/run/run_folder.h"
@@ -43,13 +48,68 @@ int64_t parse_bytes(std::string_view text) {
   return unit.empty() ? *number : checked_multiply(*number, known->bytes, "--shard-size");
 }
 
-// config.json is written after the weights: if it exists, they are complete.
+// The model folder of a run that has ended; "" if there is none. config.json is written after the
+// weights: if it exists, they are complete.
 std::string model_of(const std::string& run) {
   const fs::path model = fs::path(run) / RunFolder::kModel;
-  if (fs::exists(model / "config.json")) return model;
-  const bool is_run = fs::exists(fs::path(run) / RunFolder::kMetrics);
-  throw DataError(concat(run, is_run ? " holds no weights; train again with --run.save=true"
-                                     : " is not a run directory: it holds no model"));
+  return fs::exists(model / "config.json") ? model.string() : "";
+}
+
+std::string checkpoint_of(const std::string& path) {
+  try {
+    return find_checkpoint(path);
+  } catch (const DataError&) {
+    const bool is_run = fs::exists(fs::path(path) / RunFolder::kMetrics);
+    throw DataError(concat(path, is_run ? " holds no weights and no checkpoint; train again with "
+                                          "--run.save=true or --save-every N"
+                                        : " is neither a run directory nor a checkpoint"));
+  }
+}
+
+bool is_weight(const std::string& name) {
+  return subfolder_of(name) == kModelSubfolder;
+}
+
+// Reads one tensor at a time.
+void copy_weights(const Checkpoint& from, const std::string& to, int64_t shard_bytes) {
+  std::vector<TensorSpec> tensors;
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : from.index().tensors) {
+    if (!is_weight(name)) continue;
+    tensors.push_back({name, tensor.dtype, tensor.shape});
+    bytes += *bytes_of(tensor.dtype, tensor.shape);
+  }
+  ProgressBar bar("exporting", bytes);
+  write_weight_files(to, tensors, shard_bytes,
+                     [&](const TensorSpec& spec, SafetensorsWriter& file) {
+                       for_each_block(from.tensor(spec.name), [&](const Box& box) {
+                         std::vector<std::byte> block(
+                             static_cast<size_t>(box.numel() * (bits_of(spec.dtype) / 8)));
+                         from.read(spec.name, box, block);
+                         file.write(block);
+                         bar.add(static_cast<int64_t>(block.size()));
+                       });
+                     });
+}
+
+void write_config(const std::string& text, const std::string& to) {
+  NewFile file(fs::path(to) / "config.json");
+  file.write(text);
+  file.finish();
+}
+
+void export_checkpoint(const std::string& path, const std::string& to, int64_t shard_bytes) {
+  const Checkpoint checkpoint(path);
+  const auto config = checkpoint.index().state.find("config.json");
+  if (config == checkpoint.index().state.end()) {
+    throw DataError(
+        concat(path, " holds no config.json of a model; was it saved by tessera train?"));
+  }
+  for (size_t i = 0; i < checkpoint.index().files.size(); ++i) {
+    if (checkpoint.index().files[i].path.starts_with(kModelSubfolder)) checkpoint.verify(i);
+  }
+  copy_weights(checkpoint, to, shard_bytes);
+  write_config(config->second, to);
 }
 
 void check_empty(const std::string& folder) {
@@ -67,18 +127,20 @@ void copy_weights(const WeightFiles& from, const std::string& to, int64_t shard_
       [&](const TensorSpec& spec, SafetensorsWriter& file) { file.write(from.bytes(spec.name)); });
 }
 
-void copy_config(const std::string& from, const std::string& to) {
-  NewFile file(fs::path(to) / "config.json");
-  file.write(read_file(fs::path(from) / "config.json", size_t{1} << 20));
-  file.finish();
+void export_model(const std::string& model, const std::string& to, int64_t shard_bytes) {
+  copy_weights(WeightFiles(model), to, shard_bytes);
+  write_config(read_file(fs::path(model) / "config.json", size_t{1} << 20), to);
 }
 
 }  // namespace
 
 int run_export(const std::vector<std::string>& arguments) {
-  CLI::App app("Writes the weights of a run as a Hugging Face folder.", "tessera export");
+  CLI::App app(
+      "Writes the weights of a run as a Hugging Face folder: those of its end, or, if it has not "
+      "ended, of its newest checkpoint. Or those of a checkpoint.",
+      "tessera export");
   Flags flags;
-  app.add_option("run", flags.run, "the run directory")->type_name("RUN");
+  app.add_option("run", flags.run, "the run directory, or a checkpoint")->type_name("RUN");
   app.add_option("folder", flags.folder, "the new folder")->type_name("DIR");
   app.add_option("--shard-size", flags.shard_size, "largest file size (5GB)")->type_name("SIZE");
   if (const auto done = parse(app, arguments)) return *done;
@@ -86,9 +148,10 @@ int run_export(const std::vector<std::string>& arguments) {
   TSR_CHECK(!flags.folder.empty(), "a run and a new folder are wanted: tessera export RUN DIR");
   const int64_t shard_bytes = parse_bytes(flags.shard_size);
   const std::string model = model_of(flags.run);
+  const std::string checkpoint = model.empty() ? checkpoint_of(flags.run) : "";
   check_empty(flags.folder);
-  copy_weights(WeightFiles(model), flags.folder, shard_bytes);
-  copy_config(model, flags.folder);
+  model.empty() ? export_checkpoint(checkpoint, flags.folder, shard_bytes)
+                : export_model(model, flags.folder, shard_bytes);
   std::cout << concat(visible(flags.folder), " holds ", WeightFiles(flags.folder).files().size(),
                       " weight file(s) and config.json; transformers loads it by "
                       "LlamaForCausalLM.from_pretrained\n");

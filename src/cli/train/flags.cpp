@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/run/resume.h"
 
 namespace tessera::cli {
 namespace {
@@ -90,7 +91,7 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
 TrainConfig TrainFlags::config() const {
   ConfigLayers all = layers;
   if (config_file) all.file = read_config_file(*config_file);
-  return resolve(all);
+  return resolve(with_stored_config(std::move(all)));
 }
 
 }  // namespace tessera::cli

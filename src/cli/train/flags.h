@@ -19,7 +19,8 @@ struct TrainFlags {
   bool print_config = false;               // --print-config
   ConfigLayers layers{};                   // From the command line.
 
-  /// The file and all flags as one checked config; reads the file.
+  /// The file and all flags as one checked config; reads the file. If they resume a run, its
+  /// configuration comes first.
   TrainConfig config() const;
 };
 

@@ -164,15 +164,19 @@ std::string ranks_text(const ParallelSection& parallel) {
 
 void announce(const TrainConfig& config, const TrainJob& job) {
   const int threads = at::get_num_threads();
-  std::cerr << concat(model_name(config.model), ": ", with_thousands(job.model.parameter_count()),
-                      " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n",
-                      config.train.steps, " steps of ", config.data.batch, " × ", config.data.seq,
-                      " tokens on ", ranks_text(config.parallel), threads,
-                      threads == 1 ? " thread" : " threads", "\n");
+  std::cerr << concat(
+      model_name(config.model), ": ", with_thousands(job.model.parameter_count()),
+      " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n", config.train.steps,
+      " steps of ", config.data.batch, " × ", config.data.seq, " tokens on ",
+      ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
+      job.options.first_step == 0 ? ""
+                                  : concat(", resumed after step ", job.options.first_step - 1),
+      "\n");
 }
 
 void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
-  folder.begin();
+  const int64_t step = job.options.first_step;
+  step == 0 ? folder.begin() : folder.resume(step);
   folder.write(RunFolder::kConfig, to_toml(config));
   announce(config, job);
 }
@@ -186,6 +190,18 @@ std::string next_steps(const TrainConfig& config) {
                 shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
 }
 
+// "saved runs/1/checkpoints/step-00000100: 120.0 MB in 0.4 s (300 MB/s), training waited 20 ms".
+std::string save_text(const SaveReport& report) {
+  if (!report.succeeded()) {
+    return concat("warning: ", report.path,
+                  " was not saved, and the run goes on: ", visible(report.error));
+  }
+  const double megabytes = static_cast<double>(report.bytes) / 1e6;
+  return concat("saved ", report.path, ": ", fixed(megabytes, 1), " MB in ",
+                fixed(report.seconds, 2), " s (", fixed(megabytes / report.seconds, 0),
+                " MB/s), training waited ", fixed(report.stall_s * 1e3, 0), " ms");
+}
+
 // All ranks train; rank 0 reports.
 void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
   std::optional<MetricsFile> metrics;
@@ -193,7 +209,7 @@ void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Rec
   TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
   if (folder) {
     metrics.emplace(folder->path(RunFolder::kMetrics));
-    screen.emplace(job.options.steps);
+    screen.emplace(job.options.steps, job.options.first_step);
     hooks.after_step = [&](const StepMetrics& step) {
       metrics->append(step);
       record.steps.push_back(step);
@@ -201,7 +217,9 @@ void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Rec
     };
   }
   take_signals();
-  train(job, hooks);
+  train(job, hooks, [&](const SaveReport& report) {
+    if (screen) screen->say(save_text(report));
+  });
 }
 
 void show_result(const TrainConfig& config, const Record& record) {
@@ -235,6 +253,9 @@ int train_run(TrainConfig config, const std::string& command) {
                 .model = {.hidden = shape.hidden_size,
                           .layers = shape.num_hidden_layers,
                           .parameters = job.model.parameter_count()}};
+  if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
+    record.steps = read_metrics(folder->path(RunFolder::kMetrics));
+  }
   try {
     train_and_record(job, folder, record);
   } catch (const std::exception&) {
@@ -242,7 +263,8 @@ int train_run(TrainConfig config, const std::string& command) {
     throw;
   }
   if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
-  if (config.run.save) job.model.save(fs::path(job.run_dir) / RunFolder::kModel);
+  if (folder && config.run.save) folder->remove_model();
+  if (config.run.save) job.model.save(fs::path(job.config.run.dir) / RunFolder::kModel);
   job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {
     write_report(config, record, *folder, recorded_pictures(config.run.dir));

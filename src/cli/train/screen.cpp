@@ -17,8 +17,9 @@ constexpr const char* kRestOfLine = "\x1b[K";  // Clears the rest of a longer pr
 
 }  // namespace
 
-TrainScreen::TrainScreen(int64_t steps) : terminal_(obeys_escapes(STDERR_FILENO)) {
+TrainScreen::TrainScreen(int64_t steps, int64_t begin) : terminal_(obeys_escapes(STDERR_FILENO)) {
   progress_.steps = steps;
+  progress_.begin = begin;
 }
 
 TrainScreen::~TrainScreen() {
@@ -41,12 +42,15 @@ void TrainScreen::show(const StepMetrics& metrics) {
   draw();
 }
 
-// A line of its own. On a terminal the next one redraws the progress.
+void TrainScreen::say(const std::string& line) const {
+  std::cerr << concat(terminal_ ? "\r" : "", line, terminal_ ? kRestOfLine : "", "\n");
+  if (terminal_ && begun_) draw();
+}
+
 void TrainScreen::say_skipped(const StepMetrics& metrics) const {
   const std::string scale = metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "";
-  std::cerr << concat(terminal_ ? "\r" : "", "step ", metrics.step, " was skipped: loss ",
-                      fixed(metrics.loss, 3), ", gradient norm ", fixed(metrics.grad_norm, 3),
-                      scale, terminal_ ? kRestOfLine : "", "\n");
+  say(concat("step ", metrics.step, " was skipped: loss ", fixed(metrics.loss, 3),
+             ", gradient norm ", fixed(metrics.grad_norm, 3), scale));
 }
 
 void TrainScreen::draw() const {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "tessera/draw/progress.h"
 #include "tessera/run/metrics.h"
@@ -12,13 +13,16 @@ namespace tessera::cli {
 /// second.
 class TrainScreen {
  public:
-  explicit TrainScreen(int64_t steps);
+  /// `begin` steps were done before, if the run was resumed.
+  explicit TrainScreen(int64_t steps, int64_t begin = 0);
   /// Ends the line.
   ~TrainScreen();
   TrainScreen(const TrainScreen&) = delete;
   TrainScreen& operator=(const TrainScreen&) = delete;
 
   void show(const StepMetrics& metrics);
+  /// A line of its own, above the progress.
+  void say(const std::string& line) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -273,13 +273,6 @@ TEST(TrainConfig, TheEndOfDocumentsNeedsDocuments) {
   EXPECT_TRUE(contains(refusal({.flags = {given("data.document_end", "3")}}), "data.documents"));
 }
 
-TEST(TrainConfig, HelpSaysWhatIsNotAvailableYet) {
-  for (const char* const name : {"run.resume"}) {
-    EXPECT_TRUE(contains(std::string(config_field(name).help), "not available yet: refused"))
-        << name;
-  }
-}
-
 TEST(ConfigFields, NamesAndFlagsAreUsedOnce) {
   std::vector<std::string> names;
   for (const ConfigField& field : config_fields()) {

@@ -205,6 +205,8 @@ void check(const TrainConfig& config) {
             " (--dp × --microbatches) micro-batches of at least one row");
   TSR_CHECK(!config.run.overwrite || !config.run.resume,
             "--overwrite and --resume contradict each other; leave one out");
+  TSR_CHECK(!config.run.resume_anyway || config.run.resume,
+            "--resume-anyway needs --resume; give both, or leave it out");
 }
 
 std::string to_toml(const TrainConfig& config) {

@@ -64,6 +64,7 @@ struct TrainSection {
   std::string device = "cpu";
   int64_t validate_every = 0;    // Steps; 0: never.
   int64_t validate_batches = 8;  // At most; fewer if less data is held out.
+  std::string init_from{};       // A checkpoint with the initial weights; "": none.
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };
@@ -72,6 +73,10 @@ struct RunSection {
   std::string dir{};  // "": the first free of runs/1, runs/2, …
   bool overwrite = false;
   bool resume = false;
+  bool resume_anyway = false;
+  int64_t save_every = 0;  // Steps between two checkpoints; 0: none.
+  int64_t keep_last = 2;   // Checkpoints; 0: all.
+  bool async_save = true;
   bool save = true;          // Write the weights at the end.
   int64_t record_every = 0;  // Record actions every so many steps; 0: never.
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "tessera/base/text.h"
+#include "tessera/format/checksum.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +37,8 @@ std::string_view NewFile::name_of_draft(std::string_view name) {
 
 void NewFile::write(std::span<const std::byte> bytes) {
   write_all(file_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
+  checksum_ = crc32c(bytes, checksum_);
+  size_ += static_cast<int64_t>(bytes.size());
 }
 
 void NewFile::finish() {

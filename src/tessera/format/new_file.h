@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ class NewFile {
   /// DataError if the operating system refuses, here and below.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// CRC-32C of the bytes written so far.
+  uint32_t checksum() const { return checksum_; }
+  int64_t size() const { return size_; }
   /// The file is on the disk when this returns.
   void finish();
 
@@ -36,6 +40,8 @@ class NewFile {
   std::string path_;
   std::string draft_;  // Path of the unfinished file.
   Descriptor file_;
+  uint32_t checksum_ = 0;
+  int64_t size_ = 0;
 };
 
 }  // namespace tessera

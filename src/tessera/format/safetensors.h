@@ -101,6 +101,9 @@ class SafetensorsWriter {
   void write(std::span<const std::byte> bytes);
   /// Completes the file; ConfigError if bytes are missing.
   void finish();
+  /// Of the whole file, with its header, as far as it is written.
+  int64_t size() const;
+  uint32_t checksum() const;  // CRC-32C.
 
  private:
   struct Output;

@@ -78,6 +78,14 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   output_->missing -= size;
 }
 
+int64_t SafetensorsWriter::size() const {
+  return output_->file.size();
+}
+
+uint32_t SafetensorsWriter::checksum() const {
+  return output_->file.checksum();
+}
+
 void SafetensorsWriter::finish() {
   TSR_CHECK(output_->missing == 0, output_->missing, " bytes of the tensors of ",
             output_->file.path(), " were not written");

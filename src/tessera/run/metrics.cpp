@@ -10,6 +10,7 @@
 #include "tessera/base/json_field.h"
 #include "tessera/base/text.h"
 #include "tessera/format/mapped_file.h"
+#include "tessera/format/new_file.h"
 
 namespace tessera {
 namespace {
@@ -90,6 +91,16 @@ MetricsFile::MetricsFile(std::string path)
 
 void MetricsFile::append(const StepMetrics& metrics) {
   write_all(file_, to_json(metrics) + "\n", path_);
+}
+
+void drop_metrics_from(const std::string& path, int64_t step) {
+  std::string kept;
+  for (const StepMetrics& metrics : read_metrics(path)) {
+    if (metrics.step < step) kept += to_json(metrics) + "\n";
+  }
+  NewFile file(path);
+  file.write(kept);
+  file.finish();
 }
 
 std::vector<StepMetrics> read_metrics(const std::string& path) {

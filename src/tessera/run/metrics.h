@@ -57,6 +57,9 @@ class MetricsFile {
   Descriptor file_;
 };
 
+/// Removes the lines of this step and later ones; the file is replaced whole or not at all.
+void drop_metrics_from(const std::string& path, int64_t step);
+
 /// All steps of a metrics file. Skips an incomplete last line, which a killed run may leave;
 /// DataError with the line number for any other malformed line.
 std::vector<StepMetrics> read_metrics(const std::string& path);

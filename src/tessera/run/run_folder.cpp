@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
+#include "tessera/run/metrics.h"
 #include "tessera/run/run_lock.h"
 
 namespace tessera {
@@ -46,8 +47,13 @@ bool has_content(const fs::path& folder) {
 
 void check_content(const std::string& path, FormerRun former) {
   if (!has_content(path)) return;
+  const bool resumable =
+      CheckpointFolder(fs::path(path) / RunFolder::kCheckpoints).newest().has_value();
   TSR_CHECK(former != FormerRun::kRefuse, "run directory ", path,
-            " is not empty; choose another one, or give --overwrite to replace the run in it");
+            " is not empty; choose another one, or give ",
+            resumable ? "--resume to continue the run in it, or " : "",
+            "--overwrite to replace the run in it");
+  if (former == FormerRun::kResume && resumable) return;
   TSR_CHECK(former != FormerRun::kResume, "run directory ", path,
             " holds no checkpoint to resume from; give --overwrite to start again, or choose "
             "another one");
@@ -112,9 +118,18 @@ std::string RunFolder::path(std::string_view name) const {
 
 void RunFolder::begin() const {
   remove_files(path_, is_of_run);
-  remove_files(path(kModel), is_of_model);
+  remove_model();
   remove_files(path(kPipeline), is_record);
   remove_files(path(kUnits), is_record);
+  CheckpointFolder(path(kCheckpoints)).clear();
+}
+
+void RunFolder::remove_model() const {
+  remove_files(path(kModel), is_of_model);
+}
+
+void RunFolder::resume(int64_t step) const {
+  if (fs::exists(path(kMetrics))) drop_metrics_from(path(kMetrics), step);
 }
 
 void RunFolder::write(std::string_view name, std::string_view text) const {

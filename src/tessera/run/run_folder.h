@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tessera/base/export.h"
+#include "tessera/format/checkpoint/checkpoint_folder.h"
 
 namespace tessera TSR_API {
 
@@ -25,13 +26,14 @@ class RunFolder {
   static constexpr std::string_view kMetrics = "metrics.jsonl";  // One line per step.
   static constexpr std::string_view kReport = "report.html";     // The report page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
-  static constexpr std::string_view kPipeline = "pipeline";      // Recorded pipeline steps.
-  static constexpr std::string_view kUnits = "units";            // Recorded steps of sharded units.
+  static constexpr std::string_view kCheckpoints = kCheckpointsFolder;
+  static constexpr std::string_view kPipeline = "pipeline";  // Recorded pipeline steps.
+  static constexpr std::string_view kUnits = "units";        // Recorded steps of sharded units.
 
   /// Creates the folder if needed. ConfigError if it belongs to a run in progress, if it is not
   /// empty and `former` is kRefuse, if it is to be overwritten but holds no run, or if it is to be
-  /// resumed but holds no checkpoint. Temporary files of a killed run do not count as content.
-  /// DataError if the operating system refuses.
+  /// resumed but holds no complete checkpoint. Temporary files of a killed run do not count as
+  /// content. DataError if the operating system refuses.
   RunFolder(std::string path, FormerRun former);
   /// The first of parent/1, parent/2, … that is empty and has no owner.
   static RunFolder next_in(const std::string& parent);
@@ -46,6 +48,11 @@ class RunFolder {
   /// Removes the files of the former run, complete or not; other files stay. DataError if the
   /// operating system refuses.
   void begin() const;
+  /// Instead, for a run that continues at a step: removes the metrics of later steps, which it will
+  /// do again.
+  void resume(int64_t step) const;
+  /// Removes the weights that a run left at its end, before it writes those of a later end.
+  void remove_model() const;
   /// Writes a file in the folder, whole or not at all.
   void write(std::string_view name, std::string_view text) const;
 

@@ -6,6 +6,40 @@
 #include "tessera/topology/runs.h"
 
 namespace tessera {
+namespace {
+
+/// Cuts a run of a box's elements into boxes.
+struct RunCutter {
+  std::vector<Box>& boxes;
+
+  // `box` is fixed in the dimensions before `dim`; the run counts within it.
+  void cut(size_t dim, const Box& box, Span run) const {
+    if (run.size() == 0) return;
+    int64_t row = 1;  // Elements per index along `dim`.
+    for (size_t i = dim + 1; i < box.shape.size(); ++i) row *= box.shape[i];
+    const int64_t first = (run.begin + row - 1) / row;  // The whole rows.
+    const int64_t last = run.end / row;
+    if (first > last) return inside(dim, box, row, last, {run.begin, run.end});
+    inside(dim, box, row, first - 1, {run.begin, std::min(first * row, run.end)});
+    if (first < last) {
+      Box rows = box;
+      rows.offset[dim] += first;
+      rows.shape[dim] = last - first;
+      boxes.push_back(std::move(rows));
+    }
+    inside(dim, box, row, last, {last * row, run.end});
+  }
+
+  // A run that begins and ends in one row.
+  void inside(size_t dim, Box box, int64_t row, int64_t index, Span run) const {
+    if (run.size() == 0) return;
+    box.offset[dim] += index;
+    box.shape[dim] = 1;
+    cut(dim + 1, box, {run.begin - index * row, run.end - index * row});
+  }
+};
+
+}  // namespace
 
 Part::Part(std::vector<int64_t> shape)
     : shape_(std::move(shape)),
@@ -46,6 +80,14 @@ std::vector<Span> Part::spans() const {
     before += run.size();
   });
   return spans;
+}
+
+std::vector<Box> Part::boxes() const {
+  if (numel() == 0) return {};
+  if (numel() == box_.numel()) return {box_};
+  std::vector<Box> boxes;
+  RunCutter{boxes}.cut(0, box_, elements_);
+  return boxes;
 }
 
 std::vector<Part> cut_flat(const std::vector<Part>& parts, int64_t pieces, int64_t index) {

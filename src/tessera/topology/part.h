@@ -36,6 +36,9 @@ class Part {
   bool is_whole() const;
   /// The elements as runs of the flattened tensor, in the order in which the part holds them.
   std::vector<Span> spans() const;
+  /// The elements as boxes of the tensor: one after the other, each row-major, they are the part's
+  /// elements in its order. None for an empty part; at most 2d - 1 for a run in d dimensions.
+  std::vector<Box> boxes() const;
 
   friend bool operator==(const Part&, const Part&) = default;
 

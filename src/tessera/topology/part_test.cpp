@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/base/error.h"
+#include "tessera/topology/runs.h"
 #include "tests/testkit/throws.h"
 
 namespace tessera {
@@ -45,6 +46,40 @@ TEST(Part, Empty) {
 
 TEST(Part, AScalar) {
   EXPECT_EQ(Part({}).spans(), (Spans{{0, 1}}));
+}
+
+// The indices of all elements of spans, or of boxes one after the other.
+std::vector<int64_t> indices_of(const Spans& spans) {
+  std::vector<int64_t> all;
+  for (const Span& span : spans) {
+    for (int64_t i = span.begin; i < span.end; ++i) all.push_back(i);
+  }
+  return all;
+}
+
+std::vector<int64_t> indices_of(const std::vector<int64_t>& shape, const std::vector<Box>& boxes) {
+  std::vector<int64_t> all;
+  for (const Box& box : boxes) {
+    for_each_run(shape, std::span(&box, 1), [&](Span run) {
+      for (int64_t i = run.begin; i < run.end; ++i) all.push_back(i);
+    });
+  }
+  return all;
+}
+
+TEST(Part, BoxesHaveTheElementsOfEveryRun) {
+  for (const Part& whole : {Part({12}), Part({3, 4}), Part({4, 3, 2}), Part({2, 1, 3, 2}),
+                            Part({4, 6}).cut(1, 2, 1), Part({4, 4, 3}).cut(1, 2, 0)}) {
+    const size_t most = 2 * whole.shape().size() - 1;
+    for (int64_t begin = 0; begin <= whole.numel(); ++begin) {
+      for (int64_t end = begin; end <= whole.numel(); ++end) {
+        const Part run = whole.run({begin, end});
+        EXPECT_EQ(indices_of(run.shape(), run.boxes()), indices_of(run.spans()));
+        EXPECT_LE(run.boxes().size(), most);
+      }
+    }
+  }
+  EXPECT_EQ(Part({}).boxes().size(), 1U);
 }
 
 TEST(Part, RefusesWhatItDoesNotHave) {

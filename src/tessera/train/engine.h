@@ -98,6 +98,8 @@ class Engine {
   /// Records one of `every` steps from now on; 0 records none. All ranks begin a recorded step at
   /// the same time.
   void record(int64_t every, Recorder recorder);
+  /// The number of the next step in records, e.g. of a resumed run.
+  void set_step(int64_t step) { steps_ = step; }
 
  private:
   /// This rank's positions of its rows.

@@ -4,18 +4,22 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/machine.h"
+#include "tessera/checkpoint/load.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
+#include "tessera/format/checkpoint/checkpoint_folder.h"
 #include "tessera/model/llama_units.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
+#include "tessera/run/resume.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
@@ -133,9 +137,66 @@ std::pair<TokenBatches, std::optional<TokenBatches>> make_batches(const TrainCon
           TokenBatches(Batches(split.validation, options, "validation part of the data"), end)};
 }
 
+// The checkpoint to continue from, or to take weights from; "" for none. Rank 0 chooses.
+std::string checkpoint_of(const TrainConfig& config, bool resumes, const Group& group) {
+  std::string path;
+  if (group.rank() == GroupRank{0}) {
+    if (resumes)
+      path = find_checkpoint(config.run.dir);
+    else if (!config.train.init_from.empty())
+      path = find_checkpoint(config.train.init_from);
+  }
+  return of_first_rank(path, group);
+}
+
+// Whether the run continues an earlier one.
+bool check_resume(const TrainConfig& config) {
+  if (!config.run.resume) return false;
+  const auto before = stored_config(config.run.dir);
+  if (before && !config.run.resume_anyway) check_same_curve(*before, config);
+  return before.has_value();
+}
+
+const std::string& state_of(const Checkpoint& checkpoint, const std::string& key) {
+  const auto at = checkpoint.index().state.find(key);
+  if (at != checkpoint.index().state.end()) return at->second;
+  throw DataError(concat(checkpoint.folder(), " has no state '", key, "'; was it saved by tessera ",
+                         "train? Give --init-from to start from its weights"));
+}
+
+double number_of(const Checkpoint& checkpoint, const std::string& key) {
+  return std::strtod(state_of(checkpoint, key).c_str(), nullptr);
+}
+
+void check_samples(const Checkpoint& checkpoint, int64_t samples) {
+  const std::string& before = state_of(checkpoint, "data_samples");
+  TSR_CHECK(before == std::to_string(samples), "the data had ", before,
+            " samples when the run was saved and has ", samples,
+            " now; the run would read other batches: restore the data, or give --resume-anyway");
+}
+
+// The state of a run besides its weights.
+void restore(TrainJob& job, const Checkpoint& checkpoint) {
+  const int64_t step = checkpoint.index().step;
+  TSR_CHECK(step < job.config.train.steps, "the run has done ", step, " steps of ",
+            job.config.train.steps, "; give a larger --steps to continue it");
+  if (!job.config.run.resume_anyway) check_samples(checkpoint, job.batches.batches().samples());
+  load_optimizer(checkpoint, *job.optimizer, job.model.engine.parameters());
+  // A run that was not in float16 has no scale to restore.
+  if (job.scaler && checkpoint.index().state.contains("loss_scale")) {
+    job.scaler->restore(
+        {.scale = number_of(checkpoint, "loss_scale"),
+         .growth_tracker = static_cast<int64_t>(number_of(checkpoint, "growth_tracker"))});
+  }
+  job.options.first_step = step;
+  job.model.engine.set_step(step);
+}
+
 }  // namespace
 
 void check_job(const TrainConfig& config) {
+  const bool resumes = check_resume(config);
+  if (!resumes && !config.train.init_from.empty()) find_checkpoint(config.train.init_from);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
   check_shape(config, shape);
@@ -150,20 +211,30 @@ TrainJob make_job(TrainConfig config) {
   World world = meet(config);
   config.run.dir = of_first_rank(config.run.dir, world.group());
   auto [batches, validation] = make_batches(config);
-  TrainModel model = make_model(config, world);
+  const bool resumes = check_resume(config);
+  const std::string path = checkpoint_of(config, resumes, world.group());
+  std::optional<Checkpoint> checkpoint;
+  if (!path.empty()) {
+    check_together(world, concat("the checkpoint ", path, " can be read"),
+                   [&] { checkpoint.emplace(path); });
+    verify(*checkpoint, world.group());
+  }
+  TrainModel model = make_model(config, world, checkpoint ? &*checkpoint : nullptr);
   std::unique_ptr<Optimizer> optimizer = make_optimizer(config.optim, model.engine.parameters());
-  return {std::move(world),
-          std::move(batches),
-          std::move(validation),
-          std::move(model),
-          std::move(optimizer),
-          options,
-          scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
-          config.train.validate_batches,
-          config.run.dir};
+  TrainJob job{std::move(world),
+               std::move(batches),
+               std::move(validation),
+               std::move(model),
+               std::move(optimizer),
+               options,
+               scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
+               config.train.validate_batches,
+               std::move(config)};
+  if (resumes) restore(job, *checkpoint);
+  return job;
 }
 
-int64_t train(TrainJob& job, TrainerHooks hooks) {
+int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save) {
   Engine& engine = job.model.engine;
   if (job.validation) {
     const int64_t count =
@@ -175,7 +246,19 @@ int64_t train(TrainJob& job, TrainerHooks hooks) {
   }
   TrainerOptions options = job.options;
   if (job.scaler) options.scaler = &*job.scaler;
-  return train(options, engine, job.batches, *job.optimizer, hooks);
+  RunSaver saver(job, std::move(after_save));
+  hooks.after_step = [&, mine = hooks.after_step](const StepMetrics& metrics) {
+    if (mine) mine(metrics);
+    saver.after_step(metrics);
+  };
+  try {
+    const int64_t steps = train(options, engine, job.batches, *job.optimizer, hooks);
+    saver.finish(steps);
+    return steps;
+  } catch (const NumericError&) {  // On all ranks.
+    saver.wait();
+    throw;
+  }
 }
 
 }  // namespace tessera

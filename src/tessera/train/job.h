@@ -11,6 +11,7 @@
 #include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/train/batch_source.h"
+#include "tessera/train/run_saver.h"
 #include "tessera/train/train_model.h"
 #include "tessera/train/trainer.h"
 
@@ -26,18 +27,20 @@ struct TrainJob {
   TrainerOptions options;
   std::optional<GradScaler> scaler;  // With float16 parameters.
   int64_t validate_batches = 0;
-  std::string run_dir;  // From rank 0's configuration; the same on all ranks.
+  TrainConfig config;  // Its run directory is rank 0's on all ranks.
 };
 
 /// **Collective.** Connects to the other ranks, opens the data, checks every token, and makes or
-/// loads the model. ConfigError or DataError if something does not fit. Writes nothing.
+/// loads the model. A run that resumes continues with the state of its newest checkpoint.
+/// ConfigError or DataError if something does not fit. Writes nothing.
 TrainJob make_job(TrainConfig config);
 
 /// The checks of make_job() that need neither data nor other ranks, in one process.
 void check_job(const TrainConfig& config);
 
 /// **Collective.** Trains until the end, or until the hooks of a rank stop it. Returns the number
-/// of steps done. Uses the job's validation, not that of `hooks`.
-int64_t train(TrainJob& job, TrainerHooks hooks);
+/// of steps done. Uses the job's validation, not that of `hooks`. Saves checkpoints as the
+/// configuration says, and calls `after_save` after each.
+int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save = {});
 
 }  // namespace tessera

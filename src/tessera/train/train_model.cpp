@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tessera/base/check.h"
+#include "tessera/checkpoint/load.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/model/llama.h"
 #include "tessera/schedule/choose.h"
@@ -52,10 +53,14 @@ Recompute recompute_of(const ParallelSection& parallel) {
   return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
 }
 
-// Sets values from files, or initial ones.
-Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options) {
+// Sets values from a checkpoint, from files, or initial ones.
+Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options,
+               const Checkpoint* checkpoint) {
   Model model = llama_model(shape, options);
-  if (config.model.path.empty()) {
+  if (checkpoint != nullptr) {
+    check_model(*checkpoint, Llama(shape).named_parameters());
+    model.fill = [=](const Parameters& parameters) { load_parameters(*checkpoint, parameters); };
+  } else if (config.model.path.empty()) {
     const auto seed = static_cast<uint64_t>(config.train.seed);
     model.fill = [=](const Parameters& parameters) { fill_llama(parameters, shape, seed); };
   } else {
@@ -98,14 +103,15 @@ Schedule schedule_of(const TrainConfig& config) {
       {.word = parallel.schedule, .pp = parallel.pp, .microbatches = parallel.microbatches});
 }
 
-TrainModel make_model(const TrainConfig& config, const WorldHandle& world) {
+TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
+                      const Checkpoint* checkpoint) {
   const LlamaConfig shape = shape_of(config.model);
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
   const ContextParallelOptions context = context_of(config.parallel);
   const RealizedPlan plan =
       realize(train_plan(world.size(), dims_of(config.parallel), context.sizes), world);
-  TrainModel made{.engine = compose(model_of(config, shape, options), plan,
+  TrainModel made{.engine = compose(model_of(config, shape, options, checkpoint), plan,
                                     {.batch = config.data.batch,
                                      .schedule = schedule_of(config),
                                      .device = options.device,

@@ -13,6 +13,8 @@
 
 namespace tessera TSR_API {
 
+class Checkpoint;
+
 /// A distributed model, made from a configuration.
 struct TrainModel {
   Engine engine;
@@ -31,7 +33,9 @@ LlamaConfig shape_of(const ModelSection& model);
 /// The schedule of each replica: of the pipeline, or of the slices of a batch on one rank.
 Schedule schedule_of(const TrainConfig& config);
 
-/// **Collective.** Distributes the model over the world's ranks and sets its values.
-TrainModel make_model(const TrainConfig& config, const WorldHandle& world);
+/// **Collective.** Distributes the model over the world's ranks and sets its values: those of
+/// `checkpoint`, unless it is null.
+TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
+                      const Checkpoint* checkpoint = nullptr);
 
 }  // namespace tessera

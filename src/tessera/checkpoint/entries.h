@@ -1,0 +1,49 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/optim/optimizer.h"
+#include "tessera/tensor/dtensor.h"
+#include "tessera/tensor/parameter.h"
+#include "tessera/topology/box.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tessera TSR_API {
+
+/// A tensor to save or to load into: this rank's part, and its position in the full tensor. The
+/// tensor is a handle: loading changes it in place.
+struct CheckpointEntry {
+  /// The full tensor, the same on all ranks.
+  CheckpointEntry(std::string name, at::Tensor tensor);
+  /// A part: its elements, flattened, are those of its boxes, one after the other.
+  CheckpointEntry(std::string name, at::Tensor tensor, const Part& part);
+  /// ConfigError for a Partial tensor and for a strided shard.
+  CheckpointEntry(std::string name, const DTensor& tensor);
+
+  std::string name;
+  at::Tensor tensor;
+  std::vector<int64_t> shape = {};  // Of the full tensor; [1] for a scalar.
+  std::vector<Box> boxes = {};
+};
+
+using CheckpointEntries = std::vector<CheckpointEntry>;
+
+/// The parameters under their names.
+CheckpointEntries entries_of(const Parameters& parameters);
+/// The state of an optimizer of these parameters, as "optim.state.NAME.KIND".
+CheckpointEntries entries_of(const Optimizer& optimizer, const Parameters& parameters);
+/// The parameters and buffers of a module that is the same on all ranks.
+CheckpointEntries entries_of(const torch::nn::Module& module);
+
+/// "optim.state.NAME.KIND".
+std::string state_name(const std::string& parameter, const std::string& kind);
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/format/dtype.h"
+#include "tessera/format/safetensors.h"
+#include "tessera/topology/box.h"
+
+namespace tessera TSR_API {
+
+/// A file of a checkpoint.
+struct CheckpointFile {
+  std::string path;  // Relative to the checkpoint's folder.
+  int64_t bytes = 0;
+  uint32_t crc32c = 0;  // Of the whole file.
+
+  friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;
+};
+
+/// A box of a tensor and the file that holds it, under the tensor's name.
+struct CheckpointPiece {
+  size_t file = 0;
+  Box box;
+
+  friend bool operator==(const CheckpointPiece&, const CheckpointPiece&) = default;
+};
+
+struct CheckpointTensor {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape = {};
+  std::vector<CheckpointPiece> pieces = {};
+
+  friend bool operator==(const CheckpointTensor&, const CheckpointTensor&) = default;
+};
+
+/// checkpoint.json: all files and tensors of a checkpoint.
+struct CheckpointIndex {
+  static constexpr std::string_view kFile = "checkpoint.json";
+
+  int64_t step = 0;     // Steps done.
+  Metadata state = {};  // E.g. "config": the configuration of the run.
+  std::vector<CheckpointFile> files = {};
+  std::map<std::string, CheckpointTensor, std::less<>> tensors = {};
+
+  int64_t total_bytes() const;
+  friend bool operator==(const CheckpointIndex&, const CheckpointIndex&) = default;
+};
+
+std::string to_json(const CheckpointIndex& index);
+
+/// DataError naming the field for anything malformed: paths that leave the folder, sizes that
+/// overflow, boxes outside their tensor.
+CheckpointIndex parse_checkpoint_index(std::string_view text, std::string_view origin);
+
+/// DataError unless the pieces of each tensor hold each of its elements exactly once.
+void check_complete(const CheckpointIndex& index, std::string_view origin);
+
+/// Adds the files and pieces of `part`, e.g. those of another rank. DataError if a tensor has
+/// another dtype or shape there.
+void merge(CheckpointIndex& index, const CheckpointIndex& part);
+
+/// What is wrong with boxes that should cover each element of a tensor once; "" if nothing is.
+std::string tiling_problem(const std::vector<int64_t>& shape, std::vector<Box> boxes);
+
+}  // namespace tessera
