@@ -143,6 +143,22 @@ TEST(GoldenFormats, UnknownNcclNamesAreLeftOutOfEveryStep) {
   EXPECT_EQ(check("megatron_groups", life).code, 1);
 }
 
+#ifdef TESSERA_HAS_TEXT
+TEST(GoldenFormats, TokenizersMayBeWrongToo) {
+  json tokens = table("tokenizer");
+  json one = tokens["cases"][1];
+  tokens["decode"] = json::array();
+  tokens["cases"] = json::array({one});
+  EXPECT_EQ(check("tokenizer", tokens).code, 0);
+  tokens["tokenizers"]["llama3"]["added_tokens"][0]["id"] = 9;
+  expect_decided("tokenizer", tokens, "added token whose id is not the one that it gets");
+  one["id"] = "x";
+  one["expect"] = {{"gpt9", {{"ids", {1}}}}};
+  tokens["cases"] = json::array({one});
+  expect_unknown("tokenizer", tokens, " x: golden_check does not know the tokenizer 'gpt9'\n");
+}
+#endif
+
 }  // namespace
 }  // namespace tessera
 #endif
