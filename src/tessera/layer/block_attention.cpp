@@ -177,8 +177,9 @@ AttentionKernel::Results AttentionSum::results() const {
   if (output_.defined()) return {output_.to(dtype_), log_sum_exp_};
   const at::TensorOptions options =
       queries_.options().dtype(gradient_sum_dtype(queries_.scalar_type()));
-  return {at::zeros_like(queries_, queries_.options().dtype(dtype_)), at::full(queries_.sizes().slice(0, 3),
-                                             -std::numeric_limits<double>::infinity(), options)};
+  return {
+      at::zeros_like(queries_, queries_.options().dtype(dtype_)),
+      at::full(queries_.sizes().slice(0, 3), -std::numeric_limits<double>::infinity(), options)};
 }
 
 AttentionGradients::AttentionGradients(const at::Tensor& gradient, const at::Tensor& queries,
