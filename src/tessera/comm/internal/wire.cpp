@@ -21,7 +21,7 @@ bool goes_by_cpu(const at::Tensor& tensor, const Group& group) {
 
 // Other ways through Gloo than its own; ranks that share memory do not use it.
 bool goes_over_gloo(const PendingOperation& operation) {
-  return operation.group.backend() == Backend::kGloo && !operation.communicator->by_memory();
+  return operation.group.backend() == Backend::kGloo && !operation.communicator->partly_by_memory();
 }
 
 // Gloo gathers into its own buffer and copies from there, which takes longer than the transfer

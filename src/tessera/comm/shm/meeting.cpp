@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -41,6 +42,12 @@ Introduction parse_introduction(const std::string& text) {
   return introduction;
 }
 
+std::string own_introduction(const Candidate& candidate) {
+  const std::string key = host_key();
+  const bool can = candidate.wanted && candidate.size <= kMostRanks && !key.empty();
+  return concat(can ? concat(key, "/", candidate.node) : "-", " ", getpid());
+}
+
 /// The texts of all ranks, by rank.
 class Exchange {
  public:
@@ -55,18 +62,50 @@ class Exchange {
     return texts;
   }
 
-  /// From rank 0 to all.
-  std::string from_first(const std::string& topic, const std::string& mine) {
-    const std::string key = concat("shm/", topic);
-    if (rank_ == 0) store_.set(key, mine);
-    return rank_ == 0 ? mine : store_.get_to_str(key);
-  }
+  /// From the first rank of a host to its others.
+  void tell_place(const std::string& place) { store_.set(place_key(rank_), place); }
+  std::string place_of(int first) { return store_.get_to_str(place_key(first)); }
 
  private:
+  static std::string place_key(int first) { return concat("shm/segment/", first); }
+
   c10d::Store& store_;
   const int rank_;
   const int size_;
 };
+
+/// The ranks of a host.
+struct Host {
+  std::vector<int> ranks;
+  std::vector<pid_t> pids;
+};
+
+/// The hosts in the order of their first ranks, and the host of each rank.
+struct Hosts {
+  std::vector<Host> all;
+  std::vector<int> of_rank;
+  bool willing = true;
+};
+
+Hosts find_hosts(const std::vector<std::string>& introductions) {
+  Hosts hosts;
+  std::map<std::string, int> numbers;
+  for (size_t rank = 0; rank < introductions.size(); ++rank) {
+    const Introduction one = parse_introduction(introductions[rank]);
+    const auto [at, is_new] = numbers.emplace(one.host, static_cast<int>(hosts.all.size()));
+    if (is_new) hosts.all.emplace_back();
+    Host& host = hosts.all[static_cast<size_t>(at->second)];
+    host.ranks.push_back(static_cast<int>(rank));
+    host.pids.push_back(one.pid);
+    hosts.of_rank.push_back(at->second);
+    hosts.willing &= one.host != "-";
+  }
+  const size_t per_host = hosts.all.front().ranks.size();
+  hosts.willing &= per_host > 1 && std::ranges::all_of(hosts.all, [&](const Host& host) {
+                     return host.ranks.size() == per_host;
+                   });
+  return hosts;
+}
 
 /// A rank's attempt to take part; `failure` is empty if it succeeded.
 struct Attempt {
@@ -74,32 +113,33 @@ struct Attempt {
   std::string failure = "";
 };
 
-std::unique_ptr<Board> open_board(Segment segment, int rank, const std::vector<pid_t>& pids) {
-  auto board = std::make_unique<Board>(std::move(segment), rank, pids);
-  if (rank == 0) board->commit_counters();
-  board->commit_slots();
-  return board;
+constexpr const char* kNoSegment = "-";
+
+Segment create_segment(Exchange& exchange, const Host& host) {
+  try {
+    Segment segment = Segment::create(Board::bytes_for(static_cast<int>(host.ranks.size())));
+    exchange.tell_place(to_text(segment.place()));
+    return segment;
+  } catch (const DataError&) {
+    exchange.tell_place(kNoSegment);
+    throw;
+  }
 }
 
-// "-" if rank 0 has no segment.
-Attempt attempt(Exchange& exchange, int rank, const std::vector<pid_t>& pids) {
+Segment open_segment(Exchange& exchange, const Host& host) {
+  const std::string place = exchange.place_of(host.ranks.front());
+  if (place == kNoSegment) throw DataError("the first rank of its host has no segment");
+  return Segment::open(parse_place(place));
+}
+
+Attempt attempt(Exchange& exchange, const Host& host, int rank) {
   Attempt mine;
-  std::string place = "-";
+  const auto local = static_cast<int>(std::ranges::find(host.ranks, rank) - host.ranks.begin());
   try {
-    if (rank == 0) {
-      Segment segment = Segment::create(Board::bytes_for(static_cast<int>(pids.size())));
-      place = to_text(segment.place());
-      mine.board = open_board(std::move(segment), rank, pids);
-    }
-  } catch (const DataError& error) {
-    mine.failure = error.what();
-    place = "-";
-  }
-  place = exchange.from_first("segment", place);
-  if (rank == 0) return mine;
-  if (place == "-") return {nullptr, "rank 0 of the group has no segment"};
-  try {
-    mine.board = open_board(Segment::open(parse_place(place)), rank, pids);
+    Segment segment = local == 0 ? create_segment(exchange, host) : open_segment(exchange, host);
+    mine.board = std::make_unique<Board>(std::move(segment), local, host.pids);
+    if (local == 0) mine.board->commit_counters();
+    mine.board->commit_slots();
   } catch (const DataError& error) {
     mine.failure = error.what();
   }
@@ -108,29 +148,18 @@ Attempt attempt(Exchange& exchange, int rank, const std::vector<pid_t>& pids) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<Board>, Refusal> meet(c10d::Store& store, int rank, int size,
-                                                   bool wanted) {
-  Exchange exchange(store, rank, size);
-  const std::string host = wanted && size <= kMostRanks ? host_key() : "";
-  const auto texts = exchange.all("member", concat(host.empty() ? "-" : host, " ", getpid()));
-  std::vector<pid_t> pids;
-  bool together = true;
-  for (const std::string& text : texts) {
-    const Introduction introduction = parse_introduction(text);
-    pids.push_back(introduction.pid);
-    together &= introduction.host != "-" && introduction.host == host;
-  }
-  const auto same = [&](const std::string& text) {
-    return parse_introduction(text).host == parse_introduction(texts[0]).host;
-  };
-  if (!together || !std::ranges::all_of(texts, same)) return Refusal{};
-  Attempt mine = attempt(exchange, rank, pids);
+std::variant<Meeting, Refusal> meet(c10d::Store& store, const Candidate& candidate) {
+  Exchange exchange(store, candidate.rank, candidate.size);
+  Hosts hosts = find_hosts(exchange.all("member", own_introduction(candidate)));
+  if (!hosts.willing) return Refusal{};
+  const auto here = static_cast<size_t>(hosts.of_rank[static_cast<size_t>(candidate.rank)]);
+  Attempt mine = attempt(exchange, hosts.all[here], candidate.rank);
   const auto failures = exchange.all("joined", mine.failure);
-  for (size_t other = 0; other < failures.size(); ++other) {
-    if (failures[other].empty()) continue;
-    return Refusal{concat("rank ", other, " of the group: ", failures[other])};
+  for (size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    return Refusal{concat("rank ", rank, " of the group: ", failures[rank])};
   }
-  return std::move(mine.board);
+  return Meeting{.board = std::move(mine.board), .hosts = std::move(hosts.of_rank)};
 }
 
 }  // namespace tessera::comm::detail::shm

@@ -9,8 +9,10 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/shm/collective_queue.h"
 #include "tessera/comm/shm/factory.h"
+#include "tessera/comm/shm/hosts.h"
 #include "tessera/comm/shm/meeting.h"
 #include "tessera/comm/shm/messages.h"
+#include "tessera/comm/shm/tensors.h"
 
 namespace tessera::comm::detail::shm {
 namespace {
@@ -22,66 +24,15 @@ std::byte* data_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data_ptr());
 }
 
-Number number_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return Number::kFloat;
-    case at::kDouble:
-      return Number::kDouble;
-    case at::kHalf:
-      return Number::kHalf;
-    case at::kBFloat16:
-      return Number::kBfloat16;
-    case at::kLong:
-      return Number::kInt64;
-    case at::kInt:
-      return Number::kInt32;
-    case at::kChar:
-      return Number::kInt8;
-    case at::kByte:
-      return Number::kUint8;
-    default:
-      TSR_ASSERT(false, "no reduction of this dtype");
-      return Number::kUint8;
-  }
-}
-
-Reduction reduction_of(const c10d::ReduceOp& op) {
-  switch (op.op_) {
-    case c10d::ReduceOp::SUM:
-      return Reduction::kSum;
-    case c10d::ReduceOp::PRODUCT:
-      return Reduction::kProduct;
-    case c10d::ReduceOp::MIN:
-      return Reduction::kMin;
-    case c10d::ReduceOp::MAX:
-      return Reduction::kMax;
-    case c10d::ReduceOp::BAND:
-      return Reduction::kBitAnd;
-    case c10d::ReduceOp::BOR:
-      return Reduction::kBitOr;
-    case c10d::ReduceOp::BXOR:
-      return Reduction::kBitXor;
-    default:
-      TSR_ASSERT(false, "unknown reduction");
-      return Reduction::kSum;
-  }
-}
-
-ReduceCall call_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  return {.number = number_of(tensor),
-          .reduction = reduction_of(op),
-          .count = static_cast<size_t>(tensor.numel())};
-}
-
 std::shared_ptr<void> keep(Tensors tensors) {
   return std::make_shared<Tensors>(std::move(tensors));
 }
 
 class MemoryWork : public c10d::Work {
  public:
-  MemoryWork(Activity& activity, std::shared_ptr<Pending> pending)
-      : activity_(activity), pending_(std::move(pending)) {}
+  MemoryWork(c10::intrusive_ptr<c10d::Backend> backend, Activity& activity,
+             std::shared_ptr<Pending> pending)
+      : backend_(std::move(backend)), activity_(activity), pending_(std::move(pending)) {}
 
   bool isCompleted() override {
     if (!has_ended()) activity_.try_advance();
@@ -96,6 +47,7 @@ class MemoryWork : public c10d::Work {
  private:
   bool has_ended() const { return pending_->ended.load(std::memory_order_acquire); }
 
+  const c10::intrusive_ptr<c10d::Backend> backend_;  // Owns the activity.
   Activity& activity_;
   const std::shared_ptr<Pending> pending_;
 };
@@ -178,19 +130,22 @@ class MemoryBackend : public c10d::Backend {
   Handle send(Tensors& tensors, int to, int tag) override {
     const at::Tensor& data = tensors.at(0);
     Sender& sender = messages(senders_, to);
-    return c10::make_intrusive<MemoryWork>(
-        sender, sender.send(data_of(data), data.nbytes(), tag, keep({data})));
+    return handle(sender, sender.send(data_of(data), data.nbytes(), tag, keep({data})));
   }
   Handle recv(Tensors& tensors, int from, int tag) override {
     const at::Tensor& data = tensors.at(0);
     Receiver& receiver = messages(receivers_, from);
-    return c10::make_intrusive<MemoryWork>(
-        receiver, receiver.receive(data_of(data), data.nbytes(), tag, keep({data})));
+    return handle(receiver, receiver.receive(data_of(data), data.nbytes(), tag, keep({data})));
   }
 
  private:
+  Handle handle(Activity& activity, std::shared_ptr<Pending> pending) {
+    return c10::make_intrusive<MemoryWork>(
+        c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(this), activity,
+        std::move(pending));
+  }
   Handle handle(CollectiveQueue::Operation operation) {
-    return c10::make_intrusive<MemoryWork>(collectives_, std::move(operation));
+    return handle(collectives_, std::move(operation));
   }
 
   /// Made on first use.
@@ -211,10 +166,10 @@ class MemoryBackend : public c10d::Backend {
 };
 
 bool wants_shared_memory() {
-  const std::string value = process_environment()("TESSERA_SHM").value_or("0");
+  const std::string value = process_environment()("TESSERA_SHM").value_or("1");
   TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_SHM='", value,
-            "' must be 0 or 1; 1 uses shared memory between the ranks of a host");
-  return value == "1";
+            "' must be 0 or 1; 0 sends everything over Gloo");
+  return value != "0";
 }
 
 // Once per process: groups are many, and the reason is mostly the same.
@@ -228,12 +183,18 @@ void tell_once(const std::string& reason) {
 
 class MemoryEngine : public Engine {
  public:
-  explicit MemoryEngine(std::unique_ptr<Engine> other) : other_(std::move(other)) {}
+  MemoryEngine(std::unique_ptr<Engine> other, int64_t node)
+      : other_(std::move(other)), node_(node) {}
 
   c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) override {
-    auto met = meet(*request.store, request.rank, request.size, wanted_);
-    if (auto* const board = std::get_if<std::unique_ptr<Board>>(&met)) {
-      return c10::make_intrusive<MemoryBackend>(std::move(*board));
+    auto met = meet(*request.store,
+                    {.rank = request.rank, .size = request.size, .node = node_, .wanted = wanted_});
+    if (auto* const meeting = std::get_if<Meeting>(&met)) {
+      const std::vector<int> hosts = meeting->hosts;
+      const bool alone = meeting->num_hosts() == 1;
+      auto memory = c10::make_intrusive<MemoryBackend>(std::move(meeting->board));
+      if (alone) return memory;
+      return join_hosts(std::move(memory), hosts, request, *other_);
     }
     const std::string& reason = std::get<Refusal>(met).reason;
     if (!reason.empty() && request.rank == 0) tell_once(reason);
@@ -242,13 +203,14 @@ class MemoryEngine : public Engine {
 
  private:
   const std::unique_ptr<Engine> other_;
+  const int64_t node_;
   const bool wanted_ = wants_shared_memory();
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_engine(std::unique_ptr<Engine> other) {
-  return std::make_unique<MemoryEngine>(std::move(other));
+std::unique_ptr<Engine> make_engine(std::unique_ptr<Engine> other, const LocalAddress& address) {
+  return std::make_unique<MemoryEngine>(std::move(other), address.node);
 }
 
 }  // namespace tessera::comm::detail::shm
