@@ -27,10 +27,21 @@ std::byte* bytes_of(Floats& values) {
   return reinterpret_cast<std::byte*>(values.data());
 }
 
-/// One rank's view of the segment.
+/// One mapping for all ranks, so that the thread sanitizer sees who reads what another writes.
+using SharedSegment = std::shared_ptr<const Segment>;
+
+Board make_board(const SharedSegment& segment, int rank, int size) {
+  return {segment, rank, std::vector<pid_t>(static_cast<size_t>(size), getpid())};
+}
+
+SharedSegment make_segment(int size) {
+  const auto segment = std::make_shared<Segment>(Segment::create(Board::bytes_for(size)));
+  make_board(segment, 0, size).commit_counters();
+  return segment;
+}
+
 struct Rank {
-  Rank(const SegmentPlace& place, int rank, int size)
-      : board(Segment::open(place), rank, std::vector<pid_t>(static_cast<size_t>(size), getpid())) {
+  Rank(const SharedSegment& segment, int rank, int size) : board(make_board(segment, rank, size)) {
     board.commit_slots();
   }
   Board board;
@@ -39,13 +50,11 @@ struct Rank {
 };
 
 void run_threads(int size, const std::function<void(Rank&)>& body) {
-  const Segment segment = Segment::create(Board::bytes_for(size));
-  Board(Segment::open(segment.place()), 0, std::vector<pid_t>(static_cast<size_t>(size), getpid()))
-      .commit_counters();
+  const SharedSegment segment = make_segment(size);
   std::vector<std::thread> threads;
   for (int i = 0; i < size; ++i) {
     threads.emplace_back([&, i] {
-      Rank rank(segment.place(), i, size);
+      Rank rank(segment, i, size);
       body(rank);
     });
   }
@@ -134,10 +143,9 @@ TEST(SharedMemory, OperationsInFlightKeepTheirOrder) {
 
 // Nobody waits for the first queue: the helper thread must advance it.
 TEST(SharedMemory, RanksMayWaitInDifferentOrders) {
-  const auto place = Segment::create(Board::bytes_for(2));
-  Board(Segment::open(place.place()), 0, {getpid(), getpid()}).commit_counters();
+  const SharedSegment other = make_segment(2);
   run_threads(2, [&](Rank& first) {
-    Rank second(place.place(), first.board.rank(), 2);
+    Rank second(other, first.board.rank(), 2);
     for (const size_t count : kCounts) {
       Floats a = random_values(first.board.rank(), count);
       Floats b = a;
@@ -155,7 +163,6 @@ TEST(SharedMemory, RanksMayWaitInDifferentOrders) {
 
 TEST(SharedMemory, AllToAllOfUnevenSizes) {
   constexpr int kSize = 3;
-  // Rank i sends (i + 1) · (j + 1) · count to rank j; only the last pair is large.
   const auto size_for = [](int from, int to) {
     return static_cast<size_t>(from == 2 && to == 1 ? 300'000 : from + to);
   };

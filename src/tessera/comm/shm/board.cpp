@@ -40,7 +40,7 @@ size_t Board::bytes_for(int size) {
   return ring_chunks_at(n) + n * n * kRingBytes;
 }
 
-Board::Board(Segment segment, int rank, const std::vector<pid_t>& pids)
+Board::Board(std::shared_ptr<const Segment> segment, int rank, const std::vector<pid_t>& pids)
     : segment_(std::move(segment)), rank_(rank), pids_(pids) {
   for (const pid_t pid : pids) {
     const auto process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -49,37 +49,37 @@ Board::Board(Segment segment, int rank, const std::vector<pid_t>& pids)
 }
 
 RankLine& Board::line(int rank) const {
-  return reinterpret_cast<RankLine*>(segment_.data() + kLinesAt)[rank];
+  return reinterpret_cast<RankLine*>(segment_->data() + kLinesAt)[rank];
 }
 
 std::byte* Board::slot(int rank, uint32_t round) const {
-  return segment_.data() + slots_at(processes_.size()) + static_cast<size_t>(rank) * kSlotsPerRank +
-         round % kNumSlots * kSlotStride;
+  return segment_->data() + slots_at(processes_.size()) +
+         static_cast<size_t>(rank) * kSlotsPerRank + round % kNumSlots * kSlotStride;
 }
 
 RingLine& Board::ring(int from, int to) const {
-  return reinterpret_cast<RingLine*>(segment_.data() +
+  return reinterpret_cast<RingLine*>(segment_->data() +
                                      rings_at(processes_.size()))[from * size() + to];
 }
 
 RingChunk& Board::ring_chunk(int from, int to, uint32_t number) const {
   const auto pair = static_cast<size_t>(from * size() + to);
-  std::byte* const ring = segment_.data() + ring_chunks_at(processes_.size()) + pair * kRingBytes;
+  std::byte* const ring = segment_->data() + ring_chunks_at(processes_.size()) + pair * kRingBytes;
   return reinterpret_cast<RingChunk*>(ring)[number % kNumRingChunks];
 }
 
 void Board::commit_counters() const {
-  segment_.commit(0, slots_at(processes_.size()));
+  segment_->commit(0, slots_at(processes_.size()));
 }
 
 void Board::commit_slots() const {
-  segment_.commit(slots_at(processes_.size()) + static_cast<size_t>(rank_) * kSlotsPerRank,
-                  kSlotsPerRank);
+  segment_->commit(slots_at(processes_.size()) + static_cast<size_t>(rank_) * kSlotsPerRank,
+                   kSlotsPerRank);
 }
 
 void Board::commit_ring(int to) const {
   const auto pair = static_cast<size_t>(rank_ * size() + to);
-  segment_.commit(ring_chunks_at(processes_.size()) + pair * kRingBytes, kRingBytes);
+  segment_->commit(ring_chunks_at(processes_.size()) + pair * kRingBytes, kRingBytes);
 }
 
 bool Board::has_ended(int rank) const {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tessera/base/descriptor.h"
@@ -45,7 +46,7 @@ class Board {
   static size_t bytes_for(int size);
 
   /// `pids` by rank.
-  Board(Segment segment, int rank, const std::vector<pid_t>& pids);
+  Board(std::shared_ptr<const Segment> segment, int rank, const std::vector<pid_t>& pids);
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(processes_.size()); }
@@ -67,7 +68,7 @@ class Board {
   pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank)]; }
 
  private:
-  Segment segment_;
+  const std::shared_ptr<const Segment> segment_;
   const int rank_;
   const std::vector<pid_t> pids_;
   std::vector<Descriptor> processes_;

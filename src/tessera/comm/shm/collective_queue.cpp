@@ -102,18 +102,17 @@ void CollectiveQueue::fail(const std::exception_ptr& error) {
   set_unfinished(0);
 }
 
-CollectiveQueue::Operation CollectiveQueue::start(Steps steps, size_t bytes, Kept kept) {
+CollectiveQueue::Operation CollectiveQueue::start(Steps steps, Kept kept) {
   auto collective = std::make_shared<Collective>();
   collective->steps = std::move(steps);
   collective->kept = std::move(kept);
-  const Urgency urgency = urgency_of(bytes);
   {
     const std::lock_guard lock(mutex());
     queue_.push_back(collective);
     set_unfinished(queue_.size());
-    if (urgency == Urgency::kSoon) (void)advance();
+    (void)advance();
   }
-  if (!collective->ended.load(std::memory_order_relaxed)) tell_helper(urgency);
+  if (!collective->ended.load(std::memory_order_relaxed)) tell_helper();
   return collective;
 }
 
@@ -176,7 +175,7 @@ CollectiveQueue::Operation CollectiveQueue::all_reduce(std::byte* data, const Re
   const size_t bytes = call.count * size_of(call.number);
   const auto ranks = static_cast<size_t>(size_);
   const bool is_flat = bytes * ranks * ranks <= kFlatBytes;
-  return start(is_flat ? all_reduce_flat(data, call) : all_reduce_in_parts(data, call), bytes,
+  return start(is_flat ? all_reduce_flat(data, call) : all_reduce_in_parts(data, call),
                std::move(kept));
 }
 
@@ -251,7 +250,7 @@ Steps CollectiveQueue::all_reduce_in_parts(std::byte* data, ReduceCall reduction
 
 CollectiveQueue::Operation CollectiveQueue::reduce(std::byte* data, const ReduceCall& call,
                                                    int root, Kept kept) {
-  return start(reduce_steps(data, call, root), call.count * size_of(call.number), std::move(kept));
+  return start(reduce_steps(data, call, root), std::move(kept));
 }
 
 Steps CollectiveQueue::reduce_steps(std::byte* data, ReduceCall reduction, int root) {
@@ -286,8 +285,7 @@ Steps CollectiveQueue::reduce_steps(std::byte* data, ReduceCall reduction, int r
 CollectiveQueue::Operation CollectiveQueue::reduce_scatter(std::byte* output,
                                                            const std::byte* input,
                                                            const ReduceCall& call, Kept kept) {
-  return start(reduce_scatter_steps(output, input, call),
-               call.count * size_of(call.number) * static_cast<size_t>(size_), std::move(kept));
+  return start(reduce_scatter_steps(output, input, call), std::move(kept));
 }
 
 Steps CollectiveQueue::reduce_scatter_steps(std::byte* output, const std::byte* input,
@@ -329,8 +327,7 @@ Steps CollectiveQueue::reduce_scatter_steps(std::byte* output, const std::byte* 
 
 CollectiveQueue::Operation CollectiveQueue::all_gather(std::byte* output, const std::byte* input,
                                                        size_t bytes, Kept kept) {
-  return start(all_gather_steps(output, input, bytes), bytes * static_cast<size_t>(size_),
-               std::move(kept));
+  return start(all_gather_steps(output, input, bytes), std::move(kept));
 }
 
 Steps CollectiveQueue::all_gather_steps(std::byte* output, const std::byte* input, size_t bytes) {
@@ -365,7 +362,7 @@ Steps CollectiveQueue::all_gather_steps(std::byte* output, const std::byte* inpu
 
 CollectiveQueue::Operation CollectiveQueue::broadcast(std::byte* data, size_t bytes, int root,
                                                       Kept kept) {
-  return start(broadcast_steps(data, bytes, root), bytes, std::move(kept));
+  return start(broadcast_steps(data, bytes, root), std::move(kept));
 }
 
 Steps CollectiveQueue::broadcast_steps(std::byte* data, size_t bytes, int root) {
@@ -392,7 +389,7 @@ Steps CollectiveQueue::broadcast_steps(std::byte* data, size_t bytes, int root) 
 CollectiveQueue::Operation CollectiveQueue::gather(std::vector<std::byte*> outputs,
                                                    const std::byte* input, size_t bytes, int root,
                                                    Kept kept) {
-  return start(gather_steps(std::move(outputs), input, bytes, root), bytes, std::move(kept));
+  return start(gather_steps(std::move(outputs), input, bytes, root), std::move(kept));
 }
 
 Steps CollectiveQueue::gather_steps(std::vector<std::byte*> outputs, const std::byte* input,
@@ -425,7 +422,7 @@ Steps CollectiveQueue::gather_steps(std::vector<std::byte*> outputs, const std::
 CollectiveQueue::Operation CollectiveQueue::scatter(std::byte* output,
                                                     std::vector<const std::byte*> inputs,
                                                     size_t bytes, int root, Kept kept) {
-  return start(scatter_steps(output, std::move(inputs), bytes, root), bytes, std::move(kept));
+  return start(scatter_steps(output, std::move(inputs), bytes, root), std::move(kept));
 }
 
 Steps CollectiveQueue::scatter_steps(std::byte* output, std::vector<const std::byte*> inputs,
@@ -458,8 +455,7 @@ Steps CollectiveQueue::scatter_steps(std::byte* output, std::vector<const std::b
 CollectiveQueue::Operation CollectiveQueue::all_to_all(std::byte* output, const std::byte* input,
                                                        std::vector<size_t> receive,
                                                        std::vector<size_t> send, Kept kept) {
-  const size_t bytes = std::reduce(send.begin(), send.end());
-  return start(all_to_all_steps(output, input, std::move(receive), std::move(send)), bytes,
+  return start(all_to_all_steps(output, input, std::move(receive), std::move(send)),
                std::move(kept));
 }
 
@@ -510,7 +506,7 @@ Steps CollectiveQueue::all_to_all_steps(std::byte* output, const std::byte* inpu
 }
 
 CollectiveQueue::Operation CollectiveQueue::barrier() {
-  return start(barrier_steps(), 0, nullptr);
+  return start(barrier_steps(), nullptr);
 }
 
 Steps CollectiveQueue::barrier_steps() {

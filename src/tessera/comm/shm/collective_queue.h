@@ -86,7 +86,7 @@ class CollectiveQueue : public Activity {
     Steps steps;
   };
 
-  Operation start(Steps steps, size_t bytes, Kept kept);
+  Operation start(Steps steps, Kept kept);
 
   Steps all_reduce_flat(std::byte* data, ReduceCall call);
   Steps all_reduce_in_parts(std::byte* data, ReduceCall call);

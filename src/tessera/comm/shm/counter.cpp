@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <ctime>
 
@@ -13,7 +14,9 @@ namespace tessera::comm::detail::shm {
 namespace {
 
 constexpr int kFewestSpins = 8;
-constexpr int kYields = 500;
+constexpr int kMostYields = 500;
+constexpr auto kLongestYielding = std::chrono::microseconds(500);
+constexpr int kFewYields = 50;  // In that time: other programs use the cores.
 constexpr timespec kSleep{.tv_sec = 0, .tv_nsec = 20'000'000};
 
 void pause_core() {
@@ -37,19 +40,30 @@ bool spin(const Awaited& awaited, int spins) {
   return false;
 }
 
-bool yield(const Awaited& awaited) {
-  for (int i = 0; i < kYields; ++i) {
-    if (awaited.reached()) return true;
-    sched_yield();
-  }
-  return false;
-}
-
 }  // namespace
 
 void Counter::set(uint32_t number) {
   value.store(number, std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) != 0) futex(value, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+// If other programs use the cores, a yield lasts until all of them had their turn, and a rank that
+// sleeps is woken earlier.
+bool Patience::yield(const Awaited& awaited) {
+  using Clock = std::chrono::steady_clock;
+  const int yields = yields_.load(std::memory_order_relaxed);
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < yields; ++i) {
+    if (awaited.reached()) {
+      yields_.store(std::min(yields + yields / 4 + 1, kMostYields), std::memory_order_relaxed);
+      return true;
+    }
+    sched_yield();
+    if (Clock::now() - start < kLongestYielding) continue;
+    if (i < kFewYields) yields_.store(std::max(yields / 2, 1), std::memory_order_relaxed);
+    break;
+  }
+  return awaited.reached();
 }
 
 bool Patience::wait(const Awaited& awaited) {

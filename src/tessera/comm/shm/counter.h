@@ -37,8 +37,11 @@ class Patience {
   bool wait(const Awaited& awaited);
 
  private:
+  bool yield(const Awaited& awaited);
+
   const int most_spins_;
-  std::atomic<int> spins_ = 100;  // Learned.
+  std::atomic<int> spins_ = 100;   // Learned.
+  std::atomic<int> yields_ = 500;  // The same.
 };
 
 }  // namespace tessera::comm::detail::shm

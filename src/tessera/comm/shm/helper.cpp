@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr microseconds kPause{1000};  // Between looks at operations that do not go on.
+constexpr microseconds kPause{500};  // Between looks at operations that do not go on.
 constexpr microseconds kShortPause{50};
 constexpr int kYieldingLooks = 200;
-constexpr int kMostIdle = 50;  // Looks without operations; then it sleeps until told.
+constexpr int kMostIdle = 100;  // Looks without operations; then it sleeps until told.
 
 class Helper {
  public:
@@ -28,8 +28,8 @@ class Helper {
     activities_.erase(&activity);
   }
 
-  void tell(Urgency urgency) {
-    if (urgency == Urgency::kSoon && !asleep_.load(std::memory_order_seq_cst)) return;
+  void tell() {
+    if (!asleep_.load(std::memory_order_seq_cst)) return;
     {
       const std::lock_guard lock(sleep_mutex_);
       told_ = true;
@@ -53,19 +53,16 @@ class Helper {
     return look;
   }
 
-  void sleep(microseconds pause) {
-    std::unique_lock lock(sleep_mutex_);
-    told_changed_.wait_for(lock, pause, [this] { return told_; });
-    told_ = false;
-  }
-
-  void sleep_until_told() {
+  // False if nobody told it anything for a while.
+  bool sleep_until_told() {
     std::unique_lock lock(sleep_mutex_);
     asleep_.store(true, std::memory_order_seq_cst);
     // An operation that was started just before may not have seen that this thread sleeps.
-    told_changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return told_; });
+    const bool told =
+        told_changed_.wait_for(lock, std::chrono::milliseconds(100), [this] { return told_; });
     told_ = false;
     asleep_.store(false, std::memory_order_seq_cst);
+    return told;
   }
 
   void run() {
@@ -76,11 +73,11 @@ class Helper {
       idle = look.any ? 0 : idle + 1;
       still = look.moved ? 0 : still + 1;
       if (idle > kMostIdle) {
-        sleep_until_told();
+        if (sleep_until_told()) idle = 0;
       } else if (look.any && still < kYieldingLooks) {
         std::this_thread::yield();
       } else {
-        sleep(look.any && still < 2 * kYieldingLooks ? kShortPause : kPause);
+        std::this_thread::sleep_for(look.any && still < 2 * kYieldingLooks ? kShortPause : kPause);
       }
     }
   }
@@ -102,8 +99,8 @@ Helper& helper() {
 
 }  // namespace
 
-void tell_helper(Urgency urgency) {
-  helper().tell(urgency);
+void tell_helper() {
+  helper().tell();
 }
 
 Helped::Helped(Activity& activity) : activity_(activity) {

@@ -7,13 +7,9 @@
 /// other. It sleeps if there are none.
 namespace tessera::comm::detail::shm {
 
-/// How soon the helper looks at a new operation. Waking it costs as much as a small operation.
-enum class Urgency { kSoon, kNow };
-/// Of an operation of so many bytes.
-constexpr Urgency urgency_of(size_t bytes) {
-  return bytes >= (size_t{256} << 10) ? Urgency::kNow : Urgency::kSoon;
-}
-void tell_helper(Urgency urgency);
+/// Call it after an operation was started and has not ended. Wakes the helper only if it sleeps for
+/// long: that costs as much as a small operation.
+void tell_helper();
 
 /// During its lifetime the helper advances this activity.
 class Helped {

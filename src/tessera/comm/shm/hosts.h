@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "tessera/comm/internal/engine.h"

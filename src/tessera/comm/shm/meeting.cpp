@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -137,7 +138,8 @@ Attempt attempt(Exchange& exchange, const Host& host, int rank) {
   const auto local = static_cast<int>(std::ranges::find(host.ranks, rank) - host.ranks.begin());
   try {
     Segment segment = local == 0 ? create_segment(exchange, host) : open_segment(exchange, host);
-    mine.board = std::make_unique<Board>(std::move(segment), local, host.pids);
+    mine.board =
+        std::make_unique<Board>(std::make_shared<Segment>(std::move(segment)), local, host.pids);
     if (local == 0) mine.board->commit_counters();
     mine.board->commit_slots();
   } catch (const DataError& error) {

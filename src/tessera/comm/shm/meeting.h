@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <variant>
 #include <vector>
 
 #include "tessera/comm/shm/board.h"
+
+namespace c10d {
+class Store;
+}
 
 namespace tessera::comm::detail::shm {
 

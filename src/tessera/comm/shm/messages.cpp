@@ -26,7 +26,7 @@ std::shared_ptr<Pending> Sender::send(const std::byte* data, size_t bytes, int t
     set_unfinished(queue_.size());
     (void)advance();
   }
-  if (!message->ended.load(std::memory_order_relaxed)) tell_helper(urgency_of(bytes));
+  if (!message->ended.load(std::memory_order_relaxed)) tell_helper();
   return message;
 }
 
@@ -84,7 +84,7 @@ std::shared_ptr<Pending> Receiver::receive(std::byte* data, size_t bytes, int ta
     set_unfinished(wanted_.size());
     (void)advance();
   }
-  if (!wanted->ended.load(std::memory_order_relaxed)) tell_helper(urgency_of(bytes));
+  if (!wanted->ended.load(std::memory_order_relaxed)) tell_helper();
   return wanted;
 }
 

@@ -1,5 +1,7 @@
 #include "tessera/comm/shm/tensors.h"
 
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
 #include "tessera/base/check.h"
 
 namespace tessera::comm::detail::shm {

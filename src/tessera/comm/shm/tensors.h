@@ -2,9 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <torch/csrc/distributed/c10d/Types.hpp>
-
 #include "tessera/comm/shm/collective_queue.h"
+
+namespace c10d {
+struct ReduceOp;
+}
 
 namespace tessera::comm::detail::shm {
 
