@@ -1,6 +1,7 @@
 #include "tessera/comm/internal/wire.h"
 
 #include <ATen/ATen.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -151,6 +152,18 @@ Sizes equal_sizes(int64_t total, const Group& group, const char* name) {
 
 int64_t numel_of(const Sizes& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies{});
+}
+
+at::Tensor empty_result(at::IntArrayRef shape, const at::TensorOptions& options) {
+  constexpr size_t kLarge = size_t{8} << 20;
+  constexpr uintptr_t kPage = 4096;
+  const at::Tensor result = at::empty(shape, options);
+  if (!result.is_cpu() || result.nbytes() < kLarge) return result;
+  const auto begin = reinterpret_cast<uintptr_t>(result.data_ptr());
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (begin + result.nbytes()) / kPage * kPage;
+  (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // Only advice.
+  return result;
 }
 
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
