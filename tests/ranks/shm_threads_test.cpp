@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <random>
 #include <thread>
 #include <vector>
@@ -137,6 +138,33 @@ TEST(SharedMemory, OperationsInFlightKeepTheirOrder) {
     }
     for (const Floats& one : values) {
       EXPECT_TRUE(same_bits(one, sum_in_rank_order(kSize, one.size())));
+    }
+  });
+}
+
+// The root starts more than there are slots before anybody reads.
+TEST(SharedMemory, ARootDoesNotOverwriteWhatOthersHaveNotRead) {
+  constexpr size_t kMany = 3 * kNumSlots;
+  std::latch started(2);
+  run_threads(2, [&](Rank& rank) {
+    const bool is_root = rank.board.rank() == 0;
+    std::vector<Floats> values;
+    for (size_t i = 0; i < kMany; ++i)
+      values.emplace_back(100, is_root ? static_cast<float>(i) : -1);
+    std::vector<std::shared_ptr<Pending>> operations;
+    const auto start = [&] {
+      for (Floats& one : values) {
+        operations.push_back(rank.collectives.broadcast(bytes_of(one), 100 * sizeof(float), 0, {}));
+      }
+    };
+    if (is_root) start();
+    started.arrive_and_wait();
+    if (!is_root) start();
+    for (const auto& operation : operations) {
+      EXPECT_TRUE(rank.collectives.wait(*operation, kTimeout));
+    }
+    for (size_t i = 0; i < kMany; ++i) {
+      EXPECT_TRUE(same_bits(values[i], Floats(100, static_cast<float>(i)))) << i;
     }
   });
 }
