@@ -85,8 +85,8 @@ int run() {
   const Group with = watched.group();
   const RankGroup ranks(with.ranks().begin(), with.ranks().end());
   auto& plain_state = plain.group().state().world();
-  plain_state.watch->stop("");
-  plain_state.watch = nullptr;
+  plain_state.watchdog->stop("");
+  plain_state.watchdog = nullptr;
   plain_state.recorder = nullptr;
   // Made after, hence neither recorded nor watched. Two of each kind, because two communicators
   // that are alike already differ by some microseconds: who is where in memory, and on which core.

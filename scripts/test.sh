@@ -102,6 +102,7 @@ run_tests() {
   test_core_in asan "${flags[@]}"
   if [[ -n $soak ]]; then
     need soak
+    TESSERA_SHM=1 run_ctest release -L ranks "${flags[@]}"  # Through shared memory, what went over Gloo before.
     test_core_in tsan "${flags[@]}"
     test_ranks_in asan-torch "${flags[@]}"
     test_ranks_in tsan-torch "${flags[@]}"

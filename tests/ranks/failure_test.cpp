@@ -228,8 +228,17 @@ void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>&
   }
 }
 
+// Shared memory with a name would remain after a kill.
+bool leaves_a_segment() {
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
+    if (contains(file.path().string(), "tessera")) return true;
+  }
+  return false;
+}
+
 TEST(LostRanks, AKillDuringAnAllReduceIsReported) {
   kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [](const Round& round) {
+    EXPECT_FALSE(leaves_a_segment());
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
                   contains(said, " ms: ") && names(said, round.victim))

@@ -59,7 +59,7 @@ ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& 
       begin({.name = "all_gather_coalesced", .inputs = tensors, .dim = dim}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
   const at::Tensor input = on_wire(at::cat(rows), group);
-  const at::Tensor all = at::empty({group.size() * input.numel()}, input.options());
+  const at::Tensor all = empty_result({group.size() * input.numel()}, input.options());
   start_all_gather(*operation, all, input);
   auto* const raw = operation.get();
   const Tensors originals(tensors.begin(), tensors.end());
@@ -98,7 +98,7 @@ ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Gro
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
   const at::Tensor joined = at::cat(rows, 1);
   at::Tensor input = reducible(joined, group).view({-1});
-  at::Tensor output = at::empty({joined.size(1)}, input.options());
+  at::Tensor output = empty_result({joined.size(1)}, input.options());
   const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   auto* const raw = operation.get();
   const Tensors originals(tensors.begin(), tensors.end());

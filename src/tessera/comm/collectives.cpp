@@ -127,7 +127,7 @@ Work all_gather(const at::Tensor& tensor, const Group& given, int64_t dim) {
   const at::Tensor dense = on_wire(tensor, group);
   Sizes shape{group.size()};
   shape.insert(shape.end(), dense.sizes().begin(), dense.sizes().end());
-  const at::Tensor all = at::empty(shape, dense.options());
+  const at::Tensor all = empty_result(shape, dense.options());
   start_all_gather(*operation, all, dense);
   auto* const raw = operation.get();
   operation->finish = [raw, all, along] {
@@ -147,7 +147,7 @@ ListWork all_gather_uneven(const at::Tensor& tensor, const Group& given) {
   at::Tensor padded = at::zeros({std::max<int64_t>(1, largest)}, tensor.options());
   padded.narrow(0, 0, tensor.numel()).copy_(tensor.detach().reshape({-1}));
   const at::Tensor dense = on_wire(padded, group);
-  const at::Tensor all = at::empty({group.size(), dense.numel()}, dense.options());
+  const at::Tensor all = empty_result({group.size(), dense.numel()}, dense.options());
   Operation operation =
       begin({.name = "all_gather", .inputs = {&padded, 1}, .output = all.sizes().vec()}, group);
   start_all_gather(*operation, all, dense);
@@ -192,7 +192,7 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& given, ReduceOp op, i
     at += size;
   }
   shape[0] = largest;
-  at::Tensor output = at::empty(shape, front.options());
+  at::Tensor output = empty_result(shape, front.options());
   const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   const int64_t mine = pieces[static_cast<size_t>(group.rank().value)];
   auto* const raw = operation.get();
@@ -228,7 +228,7 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
                               group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
   const at::Tensor dense = on_wire(tensor, group);
-  const at::Tensor result = at::empty(shape, dense.options());
+  const at::Tensor result = empty_result(shape, dense.options());
   // Rows are sent as bytes.
   const int64_t row = dense.dim() == 1
                           ? dense.element_size()

@@ -20,8 +20,8 @@ struct CommunicatorRequest {
   NcclOptions nccl = {};
 };
 
-/// A back end, which makes communicators. There is one in each of gloo/, nccl/ and fake/, behind
-/// its factory.h.
+/// A back end, which makes communicators. There is one in each of gloo/, shm/, nccl/ and fake/,
+/// behind its factory.h.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -32,6 +32,7 @@ class Engine {
 struct LocalAddress {
   std::string interface = "";  // TESSERA_IFACE; overrides `host` if it is set.
   std::string host = "127.0.0.1";
+  int64_t node = 0;  // Of this process, as its launcher counts.
 };
 
 }  // namespace tessera::comm::detail

@@ -79,7 +79,7 @@ Waiting PendingOperation::as_waiting() const {
 
 // A timeout in a wait for a message breaks Gloo's connection, but such a wait can be aborted.
 void PendingOperation::wait_for(c10d::Work& handle) const {
-  if (handles_are_p2p) {
+  if (handles_are_p2p && !communicator->by_memory()) {
     wait_abortable(
         as_waiting(), [&](auto timeout) { return handle.wait(timeout); }, [&] { handle.abort(); });
   } else {

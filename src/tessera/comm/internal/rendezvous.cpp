@@ -126,8 +126,8 @@ Rendezvous rendezvous(const LaunchInfo& launch, std::chrono::milliseconds timeou
 
 LocalAddress local_address(const LaunchInfo& launch, const Environment& environment) {
   const auto interface = environment("TESSERA_IFACE");
-  if (interface && !interface->empty()) return {.interface = *interface};
-  if (launch.one_host()) return {};
+  if (interface && !interface->empty()) return {.interface = *interface, .node = launch.node_rank};
+  if (launch.one_host()) return {.node = launch.node_rank};
   // Connecting a datagram socket sends nothing, but picks the address that a route to the master
   // uses.
   const AddressList list = resolve_master(launch.master_addr, launch.master_port, SOCK_DGRAM);
@@ -141,7 +141,7 @@ LocalAddress local_address(const LaunchInfo& launch, const Environment& environm
                                  host.size(), nullptr, 0, NI_NUMERICHOST) == 0;
   TSR_CHECK(found, "no route to MASTER_ADDR=", launch.master_addr, " (", std::strerror(errno),
             "); set TESSERA_IFACE to the network interface to use");
-  return {.host = host.data()};
+  return {.host = host.data(), .node = launch.node_rank};
 }
 
 }  // namespace tessera::comm::detail

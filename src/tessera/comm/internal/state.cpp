@@ -8,6 +8,7 @@
 #include "tessera/comm/gloo/factory.h"
 #include "tessera/comm/internal/waiting.h"
 #include "tessera/comm/nccl/factory.h"
+#include "tessera/comm/shm/factory.h"
 
 namespace tessera::comm::detail {
 namespace {
@@ -60,7 +61,7 @@ void check_ranks(const RankGroup& ranks, int64_t world_size) {
 std::unique_ptr<Engine> make_engine(Backend backend, const LocalAddress& address) {
   switch (backend) {
     case Backend::kGloo:
-      return gloo::make_engine(address);
+      return shm::make_engine(gloo::make_engine(address), address);
     case Backend::kNccl:
       return nccl::make_engine(address);
     case Backend::kFake:
@@ -86,6 +87,8 @@ c10d::Backend& Communicator::backend(
   const std::lock_guard lock(mutex_);
   if (!backend_) {
     backend_ = connect();
+    by_memory_ = backend_->getBackendName() == shm::kBackendName;
+    partly_by_memory_ = by_memory_ || backend_->getBackendName() == shm::kHostsBackendName;
     if (timeout_) backend_->setTimeout(*timeout_);
   }
   return *backend_;

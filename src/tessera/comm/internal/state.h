@@ -33,6 +33,9 @@ class Communicator {
   /// Connects on the first call; CommError if that fails.
   c10d::Backend& backend(const std::function<c10::intrusive_ptr<c10d::Backend>()>& connect);
   void set_timeout(std::chrono::milliseconds timeout);
+  /// Whether its ranks, or those of each host, share memory; known once it is connected.
+  bool by_memory() const { return by_memory_; }
+  bool partly_by_memory() const { return partly_by_memory_; }
 
   /// Collectives have one count; messages have one per peer and direction.
   uint64_t next_sequence() { return ++sequence_; }
@@ -57,6 +60,8 @@ class Communicator {
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::optional<std::chrono::milliseconds> timeout_;  // May be set before the connection.
   std::string poisoned_;
+  std::atomic<bool> by_memory_ = false;
+  std::atomic<bool> partly_by_memory_ = false;
   std::atomic<uint64_t> sequence_ = 0;
   std::vector<uint64_t> sent_;      // By group rank.
   std::vector<uint64_t> received_;  // By group rank.

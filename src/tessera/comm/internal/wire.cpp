@@ -1,6 +1,7 @@
 #include "tessera/comm/internal/wire.h"
 
 #include <ATen/ATen.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -19,11 +20,16 @@ bool goes_by_cpu(const at::Tensor& tensor, const Group& group) {
   return group.backend() == Backend::kGloo && !tensor.is_cpu();
 }
 
+// Other ways through Gloo than its own; ranks that share memory do not use it.
+bool goes_over_gloo(const PendingOperation& operation) {
+  return operation.group.backend() == Backend::kGloo && !operation.communicator->partly_by_memory();
+}
+
 // Gloo gathers into its own buffer and copies from there, which takes longer than the transfer
 // itself. For small gathers the number of messages matters more.
-bool goes_directly(const at::Tensor& all, const Group& group) {
+bool goes_directly(const at::Tensor& all, const PendingOperation& operation) {
   constexpr size_t kFew = 1 << 20;
-  return group.backend() == Backend::kGloo && all.nbytes() >= kFew;
+  return goes_over_gloo(operation) && all.nbytes() >= kFew;
 }
 
 // Every rank sends to every other, starting with its neighbours, so that no rank is overloaded.
@@ -148,12 +154,24 @@ int64_t numel_of(const Sizes& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies{});
 }
 
+at::Tensor empty_result(at::IntArrayRef shape, const at::TensorOptions& options) {
+  constexpr size_t kLarge = size_t{8} << 20;
+  constexpr uintptr_t kPage = 4096;
+  const at::Tensor result = at::empty(shape, options);
+  if (!result.is_cpu() || result.nbytes() < kLarge) return result;
+  const auto begin = reinterpret_cast<uintptr_t>(result.data_ptr());
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (begin + result.nbytes()) / kPage * kPage;
+  (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // Only advice.
+  return result;
+}
+
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
   operation.kept = {mine};
   if (mine.numel() == 0) return;
   at::Tensor output = bytes_of(all);
   at::Tensor input = bytes_of(mine);
-  if (goes_directly(output, operation.group)) {
+  if (goes_directly(output, operation)) {
     const Tensors places = output.chunk(operation.group.size());
     const auto place = [&](int64_t rank) { return places[static_cast<size_t>(rank)]; };
     exchange(operation, [&](int) { return input; }, place);
@@ -168,7 +186,7 @@ std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tens
                                            at::Tensor input, const c10d::ReduceOp& op) {
   operation.kept = {input};
   if (output.numel() == 0) return [] {};
-  if (operation.group.backend() != Backend::kGloo) {
+  if (!goes_over_gloo(operation)) {
     c10d::ReduceScatterOptions options;
     options.reduceOp = op;
     operation.start([&] { return operation.engine->_reduce_scatter_base(output, input, options); });
