@@ -47,11 +47,12 @@ double share_of(const RealizedPlan& plan, int64_t batch) {
 
 // The experts of a rank see tokens of several ranks, so the shares of the batch are in the
 // gradients already.
-SharedExpertParallel expert_parallel(const RealizedPlan& plan, int64_t batch) {
+SharedExpertParallel expert_parallel(const RealizedPlan& plan, const ComposeOptions& options) {
   if (plan.group("grad").size() * plan.group("tp").size() == 1) return nullptr;
   const auto copies = static_cast<double>(plan.group("expert_grad").size());
   return std::make_shared<const ExpertParallel>(
-      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, batch) * copies});
+      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, options.batch) * copies,
+                     options.dispatch});
 }
 
 double share_of(const RealizedPlan& plan, const std::string& group, int64_t batch) {
@@ -152,7 +153,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
-  const SharedExpertParallel experts = expert_parallel(plan, options.batch);
+  const SharedExpertParallel experts = expert_parallel(plan, options);
   const auto balance =
       std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
