@@ -28,12 +28,14 @@ struct ExpertCase {
   bool mixtral = true;
   int64_t steps = 3;
   FsdpOptions fsdp = {};
+  Dispatch dispatch = Dispatch::kAllToAll;
 };
 
 std::string text_of(const ExpertCase& c) {
   return concat(c.dims, ", ", c.microbatches, " microbatches of ", c.batch, " rows, load ",
                 static_cast<int>(c.load), c.sequence ? "" : ", no sp", ", recompute ",
-                static_cast<int>(c.recompute), c.mixtral ? "" : ", qwen3_moe");
+                static_cast<int>(c.recompute), c.mixtral ? "" : ", qwen3_moe",
+                c.dispatch == Dispatch::kAllGather ? ", all-gather" : "");
 }
 
 // With --mlp-only layers and norms of heads in the one, a window in the other.
@@ -143,6 +145,7 @@ void check_experts(World& world, const ExpertCase& c) {
                    {.kind = c.kind, .pp = c.dims.pp, .microbatches = c.microbatches}, {}),
                .device = testkit::device(),
                .sequence = c.sequence,
+               .dispatch = c.dispatch,
                .recompute = c.recompute,
                .fsdp = c.fsdp});
   const Outcome trained = train(c, engine);
@@ -164,6 +167,10 @@ std::vector<ExpertCase> loads_of(ExpertCase c) {
   c.load = Load::kMixed;
   c.mixtral = false;
   cases.push_back(c);
+  if (c.dims.ep * c.dims.etp > 1) {
+    c.dispatch = Dispatch::kAllGather;
+    cases.push_back(c);
+  }
   return cases;
 }
 
@@ -194,6 +201,13 @@ TEST(ExpertEngine, TwoRanksTrainAsOneProcess) {
     }
     check_experts(world, {.dims = {.dp_replicate = 2, .ep = 2}, .batch = 7});
     check_experts(world, {.dims = {.dp_shard = 2, .ep = 2}, .batch = 7});
+    for (const Load load : {Load::kSameExperts, Load::kOneIdle}) {
+      check_experts(world, {.dims = {.dp_replicate = 2, .ep = 2},
+                            .batch = 7,
+                            .load = load,
+                            .steps = 1,
+                            .dispatch = Dispatch::kAllGather});
+    }
     for (const ParallelDims& dims : {ParallelDims{.tp = 2, .ep = 2}, ParallelDims{.tp = 2}}) {
       check_experts(world, {.dims = dims, .sequence = false});
       check_experts(world, {.dims = dims, .sequence = false, .mixtral = false});

@@ -140,6 +140,9 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   if (!sent.empty()) page.run.emplace_back("Sent by rank 0 in the last step", sent);
   page.mesh = mesh_pictures(config.parallel);
   page.pipeline = std::move(pipeline);
+  for (ReportPicture& picture : expert_pictures(record.steps)) {
+    page.pipeline.push_back(std::move(picture));
+  }
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
@@ -157,9 +160,11 @@ void try_to_report(const TrainConfig& config, const Record& record, const RunFol
 std::string ranks_text(const ParallelSection& parallel) {
   if (parallel.nproc == 1) return "";
   const std::string tensor = parallel.tp == 1 ? "" : concat(" × tp ", parallel.tp);
+  const std::string experts = concat(parallel.ep == 1 ? "" : concat(", ep ", parallel.ep),
+                                     parallel.etp == 1 ? "" : concat(", etp ", parallel.etp));
   const std::string pipeline =
       parallel.pp == 1 ? "" : concat(" × pp ", parallel.pp, ", ", parallel.schedule);
-  return concat(parallel.nproc, " ranks (dp ", parallel.dp, tensor, pipeline, ") of ");
+  return concat(parallel.nproc, " ranks (dp ", parallel.dp, tensor, pipeline, experts, ") of ");
 }
 
 void announce(const TrainConfig& config, const TrainJob& job) {

@@ -32,6 +32,12 @@ Widths widths_of(const TrainConfig& config) {
           .state = moments * exact + (weight < exact ? exact : 0)};
 }
 
+// Elements of a model of which ep and etp divide the experts.
+int64_t held(const LlamaConfig& shape, const ParallelDims& dims) {
+  const int64_t experts = expert_parameter_count(shape);
+  return parameter_count(shape) - experts + experts / (dims.ep * dims.etp);
+}
+
 /// Elements per rank, beside its own part of the model.
 struct Extra {
   int64_t weights = 0;
@@ -40,10 +46,11 @@ struct Extra {
 
 // What a rank with shards holds at the peak of a step.
 Extra gathered(const TrainConfig& config, LlamaConfig shape, int64_t stage) {
+  const ParallelDims dims = dims_of(config.parallel);
   shape.num_hidden_layers = 2;
-  const int64_t two_blocks = parameter_count(shape);
+  const int64_t two_blocks = held(shape, dims);
   shape.num_hidden_layers = 1;
-  const int64_t block = two_blocks - parameter_count(shape);
+  const int64_t block = two_blocks - held(shape, dims);
   const int64_t vocabulary = times(shape.vocab_size, shape.hidden_size);
   const int64_t unit = std::min(stage, std::max(block, vocabulary));
   const ParallelSection& parallel = config.parallel;
@@ -62,8 +69,14 @@ int64_t bytes_per_rank(const TrainConfig& config, const LlamaConfig& shape) {
   const ParallelDims dims = dims_of(config.parallel);
   const Widths widths = widths_of(config);
   // Some rank of a pipeline holds at least this share.
-  const int64_t stage = parameter_count(shape) / dims.pp;
-  const int64_t own = times(stage / dims.dp_shard, 2 * widths.weight + widths.state);
+  const int64_t stage = held(shape, dims) / dims.pp;
+  const int64_t experts = expert_parameter_count(shape);
+  const int64_t dense = parameter_count(shape) - experts;
+  // Shards of experts are divided over ranks of tp and cp as well.
+  const int64_t divided =
+      std::max(dims.ep * dims.etp, dims.dp_shard > 1 ? dims.dp_shard * dims.cp * dims.tp : 1);
+  const int64_t elements = (dense / dims.dp_shard + experts / divided) / dims.pp;
+  const int64_t own = times(elements, 2 * widths.weight + widths.state);
   if (dims.dp_shard == 1) return own;
   const Extra extra = gathered(config, shape, stage);
   const int64_t units = times(checked_add(extra.weights, extra.gradients, kBytes), widths.gathered);

@@ -118,6 +118,16 @@ TEST(CheckMemory, OneRankHasNoShards) {
   expect_needs(config_of({.dp_type = "fsdp"}), kAll * 16);
 }
 
+// 46,702,792,704 parameters, 45,097,156,608 of them in experts.
+TEST(CheckMemory, RanksDivideTheExperts) {
+  const LlamaConfig shape = llama_preset("mixtral-8x7b");
+  const int64_t dense = 46'702'792'704 - 45'097'156'608;
+  const TrainConfig config = config_of({.nproc = 8, .dp = 8, .ep = 4, .etp = 2});
+  const int64_t bytes = (dense + 45'097'156'608 / 8) * 16;
+  EXPECT_NO_THROW(check_memory(config, shape, bytes));
+  EXPECT_THROW(check_memory(config, shape, bytes - 1), ConfigError);
+}
+
 TEST(CheckMemory, GpusAreNotChecked) {
   TrainConfig config = config_of({});
   config.train.device = "cuda";

@@ -396,6 +396,11 @@ Fields parallel_fields() {
        .flag = "--etp",
        .least = 1,
        .most = kMostRanks},
+      {.key = "dispatch",
+       .target = at<&C::parallel, &ParallelSection::dispatch>,
+       .help = "how tokens reach their experts; all_gather sends less if ep is below "
+               "num_experts_per_tok",
+       .choices = [] { return Names{"all_to_all", "all_gather"}; }},
       {.key = "sp",
        .target = at<&C::parallel, &ParallelSection::sp>,
        .help = "sequence parallelism: with tp, ranks share the positions between layers",

@@ -91,6 +91,7 @@ struct ParallelSection {
   int64_t pp = 1;
   int64_t ep = 1;
   int64_t etp = 1;
+  std::string dispatch = "all_to_all";
   bool sp = true;
   bool tp_async = false;
   std::string cp_type = "ring";

@@ -40,7 +40,7 @@ struct ReportPage {
   std::vector<ReportFact> run = {};      // Command, start, duration, versions.
   std::vector<ReportTable> configuration = {};
   std::vector<ReportPicture> mesh = {};  // Empty for a single process.
-  /// The timeline of a measured step and its simulation, side by side on a wide screen.
+  /// The timeline of a measured step and its simulation, side by side on a wide screen, and others.
   std::vector<ReportPicture> pipeline = {};
 };
 

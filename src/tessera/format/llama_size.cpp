@@ -76,6 +76,12 @@ int64_t parameter_count(const LlamaConfig& config) {
       {blocks_matrices(config, config.num_experts), vectors, vocabulary, config.hidden_size});
 }
 
+int64_t expert_parameter_count(const LlamaConfig& config) {
+  if (config.num_experts == 0) return 0;
+  return product(product(config.num_sparse_layers(), config.num_experts),
+                 mlp_matrices(config, config.expert_size()));
+}
+
 int64_t flops_per_token(const LlamaConfig& config, int64_t positions) {
   TSR_CHECK(positions > 0, "positions=", positions, "; a sequence needs at least one token");
   // Queries times keys, and weights times values.

@@ -10,6 +10,9 @@ namespace tessera TSR_API {
 /// The elements of all parameters of a Llama; a tied head is counted once.
 int64_t parameter_count(const LlamaConfig& config);
 
+/// Those of the experts among them, without the routers.
+int64_t expert_parameter_count(const LlamaConfig& config);
+
 /// Floating-point operations per token of a training step, for sequences of `positions` tokens: two
 /// per multiplication in the matrix products of the forward, and twice as many for the backward. By
 /// convention, attention counts as the full square of positions, although causal attention needs

@@ -14,6 +14,8 @@ TEST(LlamaSize, CountsKnownModels) {
   EXPECT_EQ(parameter_count(llama_preset("llama3-8b")), 8'030'261'248);
   EXPECT_EQ(parameter_count(llama_preset("llama3-70b")), 70'553'706'496);
   EXPECT_EQ(parameter_count(llama_preset("mixtral-8x7b")), 46'702'792'704);
+  EXPECT_EQ(expert_parameter_count(llama_preset("mixtral-8x7b")), 32 * 8 * 3 * 4096 * 14336LL);
+  EXPECT_EQ(expert_parameter_count(LlamaConfig{}), 0);
 }
 
 TEST(LlamaSize, TiedHeadIsCountedOnce) {

@@ -37,6 +37,12 @@ class ContextAttention {
 
 class RouterBalance;
 
+/// How tokens reach the ranks of their experts.
+enum class Dispatch {
+  kAllToAll,   // Each rank sends the rows of each expert to its rank.
+  kAllGather,  // All ranks gather all tokens: fewer bytes if tokens visit more experts than ranks.
+};
+
 /// How the layers of parallel/expert/ split their work over ranks.
 struct ExpertParallel {
   Group ep;   // Its ranks hold different experts.
@@ -45,6 +51,7 @@ struct ExpertParallel {
   /// they come from ranks with different shares of the batch. This rank multiplies the gradients
   /// that it sends to experts by this, and divides those that come back.
   double row_scale = 1;
+  Dispatch dispatch = Dispatch::kAllToAll;
 };
 
 /// Arguments of a forward pass, in addition to its input.

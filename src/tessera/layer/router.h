@@ -30,9 +30,10 @@ void check(const RouterOptions& options, int64_t num_experts);
 
 /// The experts of each token, best first, and the weights of their results: [tokens, top_k].
 struct Routing {
-  at::Tensor experts;        // int64
-  at::Tensor weights;        // At least float32.
-  at::Tensor probabilities;  // Of all experts, [tokens, experts], without gradients: for balancing.
+  at::Tensor experts = {};  // int64
+  at::Tensor weights = {};  // At least float32.
+  at::Tensor probabilities =
+      {};  // Of all experts, [tokens, experts], without gradients: for balancing.
 };
 
 /// Routes tokens by their logits [tokens, experts]. Equal scores go to the lowest index, so that

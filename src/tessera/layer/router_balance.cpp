@@ -155,8 +155,10 @@ void RouterBalance::Step::count(const Routing& routing, const at::Tensor& logits
   const at::Tensor chosen = routing.experts.flatten();
   counts()[layer].scatter_add_(0, chosen, at::ones_like(chosen, at::kDouble));
   sums()[layer].add_(p.flatten(0, -2).sum(0, /*keepdim=*/false, at::kDouble));
-  const at::Tensor wide = logits.detach().to(p.scalar_type());
-  column(kSquares)[layer].add_(at::logsumexp(wide, -1).square().sum());
+  if (options.z_coefficient > 0) {
+    const at::Tensor wide = logits.detach().to(p.scalar_type());
+    column(kSquares)[layer].add_(at::logsumexp(wide, -1).square().sum());
+  }
   if (!of_sequences.defined()) return;
   column(kSequenceLoss)[layer].add_((of_sequences * p).sum());
   column(kSequences)[layer].add_(logits.size(0));

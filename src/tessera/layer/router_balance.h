@@ -31,8 +31,8 @@ struct BalanceOptions {
 
 /// The balance of one step.
 struct BalanceResult {
-  double loss = 0;  // Without its coefficient.
-  double z_loss = 0;
+  double loss = 0;         // Without its coefficient.
+  double z_loss = 0;       // The same; 0 if its coefficient is.
   at::Tensor counts = {};  // Tokens per expert, [layers, experts], float64.
 };
 

@@ -2,8 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,20 +15,28 @@ namespace autograd = torch::autograd;
 // Sorts in two passes over the pairs, one to count, one to place.
 TokenOrder order_on_cpu(const at::Tensor& experts, int64_t num_experts) {
   const int64_t pairs = experts.numel();
-  const int64_t top_k = experts.size(1);
   const at::Tensor flat = experts.contiguous();
-  TokenOrder order{.counts = std::vector<int64_t>(static_cast<size_t>(num_experts)),
-                   .tokens = at::empty({pairs}, at::kLong),
-                   .rows = at::empty(experts.sizes(), at::kLong)};
   const int64_t* const expert = flat.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < pairs; ++i) ++order.counts[static_cast<size_t>(expert[i])];
+  const auto is_known = [&](int64_t i) { return 0 <= expert[i] && expert[i] < num_experts; };
+  TokenOrder order;
+  order.counts.resize(static_cast<size_t>(num_experts));
+  int64_t kept = 0;
+  for (int64_t i = 0; i < pairs; ++i) {
+    if (!is_known(i)) continue;
+    ++order.counts[static_cast<size_t>(expert[i])];
+    ++kept;
+  }
+  order.tokens = at::empty({kept}, at::kLong);
+  order.rows = at::zeros(experts.sizes(), at::kLong);
+  if (kept < pairs) order.kept = at::logical_and(experts >= 0, experts < num_experts);
   std::vector<int64_t> next(order.counts.size());
   for (size_t e = 1; e < next.size(); ++e) next[e] = next[e - 1] + order.counts[e - 1];
   auto* const tokens = order.tokens.mutable_data_ptr<int64_t>();
   auto* const rows = order.rows.mutable_data_ptr<int64_t>();
   for (int64_t i = 0; i < pairs; ++i) {
+    if (!is_known(i)) continue;
     rows[i] = next[static_cast<size_t>(expert[i])]++;
-    tokens[rows[i]] = i / top_k;
+    tokens[rows[i]] = i / experts.size(1);
   }
   return order;
 }
@@ -70,12 +78,17 @@ struct Combine : autograd::Function<Combine> {
         order->tokens.numel() == 0
             ? at::zeros({weights.size(0), weights.size(1), rows.size(1)}, rows.options())
             : rows_of_pairs(rows, order->rows);
+    const at::Tensor used = order->kept.defined() ? weights * order->kept : weights;
     context->save_for_backward({pairs, weights});
     context->saved_data["tokens"] = order->tokens;
     context->saved_data["rows"] = order->rows;
     context->saved_data["kept"] = order->kept;
     context->saved_data["row_scale"] = order->row_scale;
-    return at::bmm(weights.unsqueeze(1), pairs).squeeze(1);
+    // Pair by pair: LibTorch's products of so small matrices are slow.
+    const auto weight = [&](int64_t i) { return used.select(1, i).unsqueeze(1); };
+    at::Tensor sum = pairs.select(1, 0) * weight(0);
+    for (int64_t i = 1; i < pairs.size(1); ++i) sum.addcmul_(pairs.select(1, i), weight(i));
+    return sum;
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -86,7 +99,7 @@ struct Combine : autograd::Function<Combine> {
     const at::Tensor kept = context->saved_data["kept"].toTensor();
     const at::Tensor& weights = saved[1];
     const at::Tensor gradient = gradients[0].contiguous();
-    at::Tensor of_weights = at::bmm(saved[0], gradient.unsqueeze(-1)).squeeze(-1);
+    at::Tensor of_weights = (saved[0] * gradient.unsqueeze(1)).sum(-1);
     if (kept.defined()) of_weights = of_weights * kept;
     // The weights by row.
     at::Tensor by_row = at::zeros({tokens.numel()}, weights.options());
@@ -107,6 +120,7 @@ TokenOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
   TokenOrder order = order_on_cpu(experts.cpu(), num_experts);
   order.tokens = order.tokens.to(experts.device());
   order.rows = order.rows.to(experts.device());
+  if (order.kept.defined()) order.kept = order.kept.to(experts.device());
   return order;
 }
 

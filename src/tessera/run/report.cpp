@@ -7,6 +7,7 @@
 
 #include "tessera/base/text.h"
 #include "tessera/config/fields.h"
+#include "tessera/draw/heat_map.h"
 #include "tessera/draw/rank_grid.h"
 #include "tessera/draw/timeline_svg.h"
 #include "tessera/draw/unit_timeline.h"
@@ -154,6 +155,20 @@ std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel) {
            .svg = draw_svg(make_rank_grid(kinds, ranks_per_node, {}), to_string(dims), "")}};
 }
 
+std::vector<ReportPicture> expert_pictures(std::span<const StepMetrics> steps) {
+  HeatMap map;
+  for (const StepMetrics& step : steps) {
+    if (step.expert_load.empty()) continue;
+    map.steps.push_back(static_cast<double>(step.step));
+    map.columns.push_back(step.expert_load);
+  }
+  if (map.columns.empty()) return {};
+  const std::string words = "Over all layers, divided by the mean: 1 if all have equally many.";
+  return {{.title = "Tokens per expert",
+           .words = words,
+           .svg = draw_svg(map, "Tokens per expert", words)}};
+}
+
 std::vector<ReportPicture> recorded_pictures(const std::string& run) {
   std::vector<ReportPicture> pictures;
   if (has_folder(run, RunFolder::kPipeline)) add_pipeline(run, pictures);
@@ -172,6 +187,12 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
                              chart("Step time", "ms", steps, &StepMetrics::ms),
                              chart("Peak memory", "MiB", steps, mebibytes)},
                   .configuration = tables_of(config)};
+  if (!steps.empty() && steps.front().aux_loss) {
+    const auto aux = [](const StepMetrics& step) { return step.aux_loss.value_or(0); };
+    page.charts.push_back(chart("Balancing loss", "", steps, aux));
+    page.charts.push_back(chart("Largest load of an expert", "", steps,
+                                [](const StepMetrics& step) { return step.largest_load(); }));
+  }
   if (!steps.empty() && steps.front().loss_scale) {
     const auto scale = [](const StepMetrics& step) { return step.loss_scale.value_or(1); };
     page.charts.push_back(chart("Loss scale", "", steps, scale));

@@ -31,6 +31,9 @@ std::string sent_text(const TrainConfig& config, const ModelSize& model, const S
 /// The groups of the run's plan that have several ranks; empty for a single process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 
+/// The tokens of each expert over the steps; empty for a dense model.
+std::vector<ReportPicture> expert_pictures(std::span<const StepMetrics> steps);
+
 /// Of the last recorded step: the pipeline, its simulation with the measured times, and the units
 /// of the first rank; empty if no step was recorded.
 std::vector<ReportPicture> recorded_pictures(const std::string& run);

@@ -45,11 +45,13 @@ double share_of(const RealizedPlan& plan, int64_t batch) {
 
 // The experts of a rank see tokens of several ranks, so the shares of the batch are in the
 // gradients already.
-std::shared_ptr<const ExpertParallel> expert_parallel(const RealizedPlan& plan, int64_t batch) {
+std::shared_ptr<const ExpertParallel> expert_parallel(const RealizedPlan& plan,
+                                                      const ComposeOptions& options) {
   if (plan.group("grad").size() * plan.group("tp").size() == 1) return nullptr;
   const auto copies = static_cast<double>(plan.group("expert_grad").size());
   return std::make_shared<const ExpertParallel>(
-      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, batch) * copies});
+      ExpertParallel{plan.group("ep"), plan.group("etp"), share_of(plan, options.batch) * copies,
+                     options.dispatch});
 }
 
 double share_of(const RealizedPlan& plan, const std::string& group, int64_t batch) {
@@ -184,8 +186,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
       context_groups(plan, options.context), options.context);
   const auto balance =
       std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
-  const Splits splits{tensor, context, expert_parallel(plan, options.batch), balance,
-                      options.device};
+  const Splits splits{tensor, context, expert_parallel(plan, options), balance, options.device};
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
     cut_tensors(stage.units);

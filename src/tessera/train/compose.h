@@ -24,12 +24,13 @@ struct ComposeOptions {
   int64_t batch = 1;               // Rows per global batch.
   Schedule schedule = one_rank();  // The schedule of each replica.
   at::Device device = at::kCPU;
-  bool sequence = true;                    // Sequence parallelism, if the plan has tp.
-  bool tensor_async = false;               // Products of tp beside their communication.
-  Recompute recompute = Recompute::kNone;  // Activation checkpointing of each unit.
-  ContextParallelOptions context = {};     // If the plan has cp.
-  DdpOptions ddp = {};                     // If the plan only replicates.
-  FsdpOptions fsdp = {};                   // If the plan shards. compose() sets `when` and `share`.
+  bool sequence = true;                     // Sequence parallelism, if the plan has tp.
+  bool tensor_async = false;                // Products of tp beside their communication.
+  Dispatch dispatch = Dispatch::kAllToAll;  // How tokens reach the ranks of their experts.
+  Recompute recompute = Recompute::kNone;   // Activation checkpointing of each unit.
+  ContextParallelOptions context = {};      // If the plan has cp.
+  DdpOptions ddp = {};                      // If the plan only replicates.
+  FsdpOptions fsdp = {};  // If the plan shards. compose() sets `when` and `share`.
 };
 
 /// **Collective.** Distributes a model over the ranks of a train_plan(), with all strategies of the

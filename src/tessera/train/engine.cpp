@@ -80,10 +80,11 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
 
 // Some ranks have zeros where an expert had no token in the whole batch.
 void Engine::drop_idle(const at::Tensor& counts) const {
+  const auto tokens = counts.accessor<double, 2>();
   for (const Parameter& parameter : parts_.parameters) {
     if (!parameter.expert) continue;
     const auto& [layer, index, count] = *parameter.expert;
-    if (counts[layer][index].item<double>() == 0) parameter.tensor.mutable_grad().reset();
+    if (tokens[layer][index] == 0) parameter.tensor.mutable_grad().reset();
   }
 }
 

@@ -14,17 +14,25 @@
 namespace tessera {
 namespace {
 
-// Most degrees do not divide these sizes.
+// Most degrees do not divide these sizes; each ep divides the experts, if there are any.
 LlamaConfig any_llama() {
-  return {.vocab_size = 10,
-          .hidden_size = 6,
-          .intermediate_size = 7,
-          .num_hidden_layers = *rc::gen::inRange<int64_t>(8, 10),
-          .num_attention_heads = 12,  // Each degree divides them.
-          .num_key_value_heads = *rc::gen::element(1, 12),
-          .head_dim = 2,
-          .tie_word_embeddings = *rc::gen::arbitrary<bool>(),
-          .attention_bias = *rc::gen::arbitrary<bool>()};
+  LlamaConfig config{.vocab_size = 10,
+                     .hidden_size = 6,
+                     .intermediate_size = 7,
+                     .num_hidden_layers = *rc::gen::inRange<int64_t>(8, 10),
+                     .num_attention_heads = 12,  // Each degree divides them.
+                     .num_key_value_heads = *rc::gen::element(1, 12),
+                     .head_dim = 2,
+                     .tie_word_embeddings = *rc::gen::arbitrary<bool>(),
+                     .attention_bias = *rc::gen::arbitrary<bool>()};
+  if (*rc::gen::arbitrary<bool>()) {
+    config.model_type = "qwen3_moe";
+    config.qk_norm = true;
+    config.num_experts = 12;
+    config.moe_intermediate_size = 5;
+    config.mlp_only_layers = {2};
+  }
+  return config;
 }
 
 // At most 64 ranks, each degree from 1 to 4.
@@ -40,6 +48,8 @@ ParallelDims any_dims() {
   const int64_t ranks = dims.world() / dims.pp;
   while (ranks % (dims.ep = *rc::gen::inRange<int64_t>(1, 5)) != 0) {
   }
+  while (ranks / dims.ep % (dims.etp = *rc::gen::inRange<int64_t>(1, 5)) != 0) {
+  }
   return dims;
 }
 
@@ -53,12 +63,14 @@ struct Count {
 struct Counts {
   std::vector<Count> elements = {};
   int64_t tensor_copies = 1;
+  bool of_expert = false;
 };
 
 void add(const Parameter& parameter, const Plan& plan, GlobalRank rank, Counts& counts) {
   const Part& part = parameter.place.part;
   counts.elements.resize(static_cast<size_t>(Part(part.shape()).numel()));
   counts.tensor_copies = parameter.place.tensor_copies;
+  counts.of_expert = parameter.expert.has_value();
   const RankGroup norm = *plan.group_of(rank, "norm");
   for (const Span& span : part.spans()) {
     for (int64_t i = span.begin; i < span.end; ++i) {
@@ -73,18 +85,33 @@ void add(const Parameter& parameter, const Plan& plan, GlobalRank rank, Counts& 
 // is sharded over it, and over the replicas.
 std::multiset<GlobalRank> summed_over(const Plan& plan, GlobalRank rank, const Parameter& p) {
   const std::vector<std::string>& cut = p.place.cut_over;
-  const bool sharded = std::ranges::find(cut, "dp_shard") != cut.end();
+  const char* const axis = p.expert ? "expert_shard" : "dp_shard";
+  const bool sharded = std::ranges::find(cut, axis) != cut.end();
   if (!sharded) {
     const RankGroup group = *plan.group_of(rank, p.place.grad_group);
     return {group.begin(), group.end()};
   }
   std::multiset<GlobalRank> ranks;
-  const RankGroup copies = *plan.group_of(rank, "dp_replicate");
+  const RankGroup copies = *plan.group_of(rank, p.expert ? "expert_replicate" : "dp_replicate");
   for (const GlobalRank copy : copies) {
-    const RankGroup shards = *plan.group_of(copy, "dp_shard_cp");
+    const RankGroup shards = *plan.group_of(copy, p.expert ? "expert_shard" : "dp_shard_cp");
     ranks.insert(shards.begin(), shards.end());
   }
   return ranks;
+}
+
+// Each holder of the same part of an expert once: others send it their tokens.
+void check_expert_sum(const Plan& plan, const ParallelDims& dims, GlobalRank rank,
+                      const Parameter& p) {
+  const Layout& experts = plan.layout("experts");
+  const std::multiset<GlobalRank> ranks = summed_over(plan, rank, p);
+  for (const GlobalRank other : ranks) {
+    for (const char* const axis : {"pp", "ep", "etp"}) {
+      RC_ASSERT(experts.coordinate(other, axis) == experts.coordinate(rank, axis));
+    }
+  }
+  RC_ASSERT(static_cast<int64_t>(ranks.size()) == dims.world() / dims.pp / dims.ep / dims.etp);
+  RC_ASSERT(std::set(ranks.begin(), ranks.end()).size() == ranks.size());
 }
 
 // Each share of the data once; all of the same stage and tensor-parallel rank.
@@ -101,9 +128,14 @@ void check_sum(const Plan& plan, const ParallelDims& dims, GlobalRank rank, cons
   RC_ASSERT(shares.size() == ranks.size());
 }
 
-int64_t expected_holders(const ParallelDims& dims, int64_t tensor_copies) {
+int64_t expected_holders(const ParallelDims& dims, const Plan& plan, const Counts& counts) {
+  if (counts.of_expert) {
+    const Layout& experts = plan.layout("experts");
+    const int64_t shards = experts.axis("expert_shard").size();
+    return experts.axis("expert_replicate").size() * (dims.dp_shard > 1 ? 1 : shards);
+  }
   const int64_t unsharded = dims.dp_shard > 1 ? 1 : dims.cp;
-  return dims.dp_replicate * unsharded * tensor_copies;
+  return dims.dp_replicate * unsharded * counts.tensor_copies;
 }
 
 RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAsItShould, ()) {
@@ -122,7 +154,8 @@ RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAs
     place_parameters(stages, model, plan, rank);
     for (const Parameter& parameter : trained_parameters(stages)) {
       add(parameter, plan, rank, found[parameter.name]);
-      check_sum(plan, dims, rank, parameter);
+      parameter.expert ? check_expert_sum(plan, dims, rank, parameter)
+                       : check_sum(plan, dims, rank, parameter);
     }
   }
   RC_ASSERT(found.size() == [&] {
@@ -139,7 +172,7 @@ RC_GTEST_PROP(ParameterCount, EveryElementIsHeldSummedCountedAndWrittenAsOftenAs
     const int64_t copies = copied && name == model.tied[0].name ? 2 : 1;
     for (const Count& count : counts.elements) {
       RC_ASSERT(static_cast<int64_t>(count.holders.size()) ==
-                copies * expected_holders(dims, counts.tensor_copies));
+                copies * expected_holders(dims, plan, counts));
       // Once per norm group, so once in norms, and in files, which the first group writes.
       RC_ASSERT(!count.counted.empty());
       for (const auto& [group, times] : count.counted) RC_ASSERT(times == 1);

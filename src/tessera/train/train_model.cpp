@@ -48,6 +48,10 @@ FsdpOptions fsdp_of(const ParallelSection& parallel) {
           .offload = parallel.offload};
 }
 
+Dispatch dispatch_of(const ParallelSection& parallel) {
+  return parallel.dispatch == "all_gather" ? Dispatch::kAllGather : Dispatch::kAllToAll;
+}
+
 Recompute recompute_of(const ParallelSection& parallel) {
   if (parallel.recompute == "none") return Recompute::kNone;
   return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
@@ -117,6 +121,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
                                      .device = options.device,
                                      .sequence = config.parallel.sp,
                                      .tensor_async = config.parallel.tp_async,
+                                     .dispatch = dispatch_of(config.parallel),
                                      .recompute = recompute_of(config.parallel),
                                      .context = context,
                                      .fsdp = fsdp_of(config.parallel)}),

@@ -12,6 +12,7 @@
 #include "tessera/layer/token_order.h"
 #include "tessera/model/internal/llama_block.h"
 #include "tessera/parallel/expert/expert_exchange.h"
+#include "tessera/parallel/expert/token_gather.h"
 #include "tessera/parallel/expert/token_share.h"
 
 namespace tessera::model::detail {
@@ -54,18 +55,36 @@ at::Tensor Experts::operator()(const at::Tensor& x, const Pass& pass) const {
                                  ? routing.weights
                                  : pass.balance->join(routing, logits, index, !pass.second_run);
   const auto tokens = [&](const at::Tensor& y) { return own_tokens(y.flatten(0, 1), pass); };
-  TokenOrder order = order_by_expert(tokens(routing.experts), router.size(0));
-  order.row_scale = pass.experts == nullptr ? 1 : pass.experts->row_scale;
-
-  const ExpertExchange exchange(order.counts, x.device(), pass);
-  const Span here = own_experts(router.size(0), pass);
-  const at::Tensor rows = exchange.send(expert_rows(tokens(x), order));
-  const std::vector<at::Tensor> wide =
-      grouped_linear(rows, exchange.counts(), std::array{own(gate, here), own(up, here)}, pass);
-  const at::Tensor results =
-      grouped_linear(at::silu(wide[0]) * wide[1], exchange.counts(), own(down, here), pass);
-  const at::Tensor sums = combine_rows(exchange.give_back(results), tokens(weights), order);
+  const Routing own{.experts = tokens(routing.experts), .weights = tokens(weights)};
+  const bool gathers = pass.experts != nullptr && pass.experts->dispatch == Dispatch::kAllGather;
+  const at::Tensor sums = gathers ? by_tokens(tokens(x), own, pass) : by_rows(tokens(x), own, pass);
   return all_tokens(sums, pass).view_as(x);
+}
+
+at::Tensor Experts::by_rows(const at::Tensor& x, const Routing& routing, const Pass& pass) const {
+  TokenOrder order = order_by_expert(routing.experts, router.size(0));
+  order.row_scale = pass.experts == nullptr ? 1 : pass.experts->row_scale;
+  const ExpertExchange exchange(order.counts, x.device(), pass);
+  const at::Tensor rows = exchange.send(expert_rows(x, order));
+  const at::Tensor results = compute(rows, exchange.counts(), pass);
+  return combine_rows(exchange.give_back(results), routing.weights, order);
+}
+
+at::Tensor Experts::by_tokens(const at::Tensor& x, const Routing& routing, const Pass& pass) const {
+  const TokenGather all(x.size(0), x.device(), *pass.experts);
+  const Span here = own_experts(router.size(0), pass);
+  const TokenOrder order = order_by_expert(all.gather(routing.experts) - here.begin, here.size());
+  const at::Tensor rows = expert_rows(all.gather(x), order);
+  const at::Tensor results = compute(rows, order.counts, pass);
+  return all.reduce(combine_rows(results, all.gather(routing.weights), order));
+}
+
+at::Tensor Experts::compute(const at::Tensor& rows, std::span<const int64_t> counts,
+                            const Pass& pass) const {
+  const Span here = own_experts(router.size(0), pass);
+  const std::vector<at::Tensor> wide =
+      grouped_linear(rows, counts, std::array{own(gate, here), own(up, here)}, pass);
+  return grouped_linear(at::silu(wide[0]) * wide[1], counts, own(down, here), pass);
 }
 
 void Experts::list(const std::string& name, Parameters& to) const {

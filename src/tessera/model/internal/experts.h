@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "tessera/format/llama_config.h"
@@ -19,6 +20,14 @@ struct Experts {
   // [B, S, D] → [B, S, D]
   at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
   void list(const std::string& name, Parameters& to) const;
+
+  /// The weighted sums of the experts' results for tokens [tokens, D]: rows go to the ranks of
+  /// their experts, or all ranks gather all tokens.
+  at::Tensor by_rows(const at::Tensor& x, const Routing& routing, const Pass& pass) const;
+  at::Tensor by_tokens(const at::Tensor& x, const Routing& routing, const Pass& pass) const;
+  /// The results of this rank's experts for their rows.
+  at::Tensor compute(const at::Tensor& rows, std::span<const int64_t> counts,
+                     const Pass& pass) const;
 
   std::string model_type;
   int64_t index;  // Among the layers with experts.

@@ -4,6 +4,7 @@
 
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/differentiable.h"
+#include "tessera/topology/box.h"
 
 namespace tessera {
 namespace {
