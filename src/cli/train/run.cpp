@@ -156,15 +156,17 @@ void try_to_report(const TrainConfig& config, const Record& record, const RunFol
   }
 }
 
-// "8 ranks (dp 2 × tp 2 × pp 2, 1f1b) of "; "" for one rank.
+// "16 ranks (dp 2 × tp 2 × cp 2 × pp 2, 1f1b) of "; "" for one rank.
 std::string ranks_text(const ParallelSection& parallel) {
   if (parallel.nproc == 1) return "";
   const std::string tensor = parallel.tp == 1 ? "" : concat(" × tp ", parallel.tp);
+  const std::string context = parallel.cp == 1 ? "" : concat(" × cp ", parallel.cp);
   const std::string experts = concat(parallel.ep == 1 ? "" : concat(", ep ", parallel.ep),
                                      parallel.etp == 1 ? "" : concat(", etp ", parallel.etp));
   const std::string pipeline =
       parallel.pp == 1 ? "" : concat(" × pp ", parallel.pp, ", ", parallel.schedule);
-  return concat(parallel.nproc, " ranks (dp ", parallel.dp, tensor, pipeline, experts, ") of ");
+  return concat(parallel.nproc, " ranks (dp ", parallel.dp, tensor, context, pipeline, experts,
+                ") of ");
 }
 
 void announce(const TrainConfig& config, const TrainJob& job) {
