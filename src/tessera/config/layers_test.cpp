@@ -200,7 +200,7 @@ TEST(TrainConfig, ExpertsThatDegreesDoNotDivideAreRefused) {
 }
 
 TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
-  EXPECT_EQ(refusal({.flags = {given("parallel.ep", "2")}}),
+  EXPECT_EQ(refusal({.flags = {given("model.preset", "tiny-moe"), given("parallel.ep", "2")}}),
             "ep 2 × etp 1 = 2 does not divide dp·cp·tp = 1; choose divisors of 1");
   EXPECT_EQ(refusal({.flags = {given("parallel.dp_replicate", "2")}}),
             "dp-replicate is 2, which needs dp-type hsdp or zero1, but it is ddp; leave one out");
