@@ -572,8 +572,7 @@ TEST_F(Train, RefusesFlagsThatContradictEachOther) {
   expect_refused(fixed("--model.hidden_size=64"), 2, "hidden_size");
   expect_refused(fixed("--parallel.nproc=3 --parallel.pp=2"), 2, "--nproc is 3");
   expect_refused(fixed("--schedule gpipe"), 2, "--pp");
-  expect_refused(fixed("--parallel.ep=2 --dp 2 --parallel.nproc=2"), 2,
-                 "ep=2 is not available yet");
+  expect_refused(fixed("--parallel.ep=2 --dp 2 --parallel.nproc=2"), 2, "the model has none");
   expect_refused(fixed("--dp 8 --parallel.nproc=8"), 2, "too small");
   expect_refused(fixed("--pp 2 --parallel.nproc=2 --schedule gpip"), 2, "did you mean 'gpipe'");
   expect_refused(fixed("--pp 3 --parallel.nproc=3 --microbatches 4"), 2, "too few for 3 stages");
