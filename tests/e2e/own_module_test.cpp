@@ -92,21 +92,28 @@ void expect_even_shards(const std::string& out, int ranks) {
   for (const double each : bytes) EXPECT_NEAR(each, kBytes / ranks, 4 * 4 * (ranks - 1)) << out;
 }
 
+// The module has learned, the saved one is the trained one, and any number of ranks computes the
+// losses of the first.
+void expect_learned(const testkit::Finished& finished, size_t num_losses,
+                    std::vector<double>& first) {
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const std::vector<double> losses = losses_in(finished.out);
+  ASSERT_EQ(losses.size(), num_losses) << finished.out;
+  EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
+  if (first.empty()) first = losses;
+  // The last places of float32 sums differ, which 60 to 200 steps amplify.
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], first[i], 1e-3) << finished.out;
+  const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
+  ASSERT_EQ(accuracy.size(), 2U) << finished.out;
+  EXPECT_GT(accuracy[0], 0.95) << finished.out;
+  EXPECT_EQ(accuracy[1], accuracy[0]) << "the saved module is the trained one: " << finished.out;
+}
+
 TEST(OwnFsdp, LearnsTheSameOnAnyNumberOfRanks) {
   std::vector<double> alone;
   for (const int ranks : {1, 2, 3}) {
     const auto finished = own_fsdp(ranks);
-    ASSERT_EQ(finished.code, 0) << finished.err;
-    const std::vector<double> losses = losses_in(finished.out);
-    ASSERT_EQ(losses.size(), 5U) << finished.out;
-    EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
-    if (ranks == 1) alone = losses;
-    // The last places of float32 sums differ, which 200 steps amplify.
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 1e-3) << ranks;
-    const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
-    ASSERT_EQ(accuracy.size(), 2U) << finished.out;
-    EXPECT_GT(accuracy[0], 0.95) << finished.out;
-    EXPECT_EQ(accuracy[1], accuracy[0]) << "the saved module is the trained one: " << finished.out;
+    ASSERT_NO_FATAL_FAILURE(expect_learned(finished, 5, alone)) << ranks;
     expect_even_shards(finished.out, ranks);
   }
 }
@@ -116,17 +123,7 @@ TEST(OwnTensorParallel, LearnsTheSameOnAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3}) {
     const auto finished = ranks == 1 ? testkit::run(TESSERA_OWN_TENSOR_PARALLEL)
                                      : on_ranks(ranks, TESSERA_OWN_TENSOR_PARALLEL);
-    ASSERT_EQ(finished.code, 0) << finished.err;
-    const std::vector<double> losses = losses_in(finished.out);
-    ASSERT_EQ(losses.size(), 7U) << finished.out;
-    EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
-    if (ranks == 1) alone = losses;
-    // The last places of float32 sums differ, which 60 steps amplify.
-    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], alone[i], 1e-3) << ranks;
-    const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
-    ASSERT_EQ(accuracy.size(), 2U) << finished.out;
-    EXPECT_GT(accuracy[0], 0.95) << finished.out;
-    EXPECT_EQ(accuracy[1], accuracy[0]) << finished.out;
+    ASSERT_NO_FATAL_FAILURE(expect_learned(finished, 7, alone)) << ranks;
     const std::vector<double> bytes = numbers_in(finished.out, "keeps");
     EXPECT_EQ(bytes.size(), static_cast<size_t>(ranks)) << finished.out;
     for (const double each : bytes) EXPECT_LT(each * ranks, 1.1 * 4 * 57'898) << finished.out;
