@@ -175,7 +175,7 @@ void check_samples(const Checkpoint& checkpoint, int64_t samples) {
             " now; the run would read other batches: restore the data, or give --resume-anyway");
 }
 
-// The state of a run besides its weights.
+// The state of a run without its weights.
 void restore(TrainJob& job, const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.index().step;
   TSR_CHECK(step < job.config.train.steps, "the run has done ", step, " steps of ",

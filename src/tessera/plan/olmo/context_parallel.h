@@ -22,8 +22,8 @@ struct ShardOptions {
   std::optional<int64_t> length_multiple = std::nullopt;
 };
 
-/// What batch_shard_by_document() gives attention, besides the positions. zig_zag and ulysses set
-/// cu_doc_lens and max_doc_len, llama3 sets the others.
+/// What batch_shard_by_document() gives attention in addition to the positions. zig_zag and ulysses
+/// set cu_doc_lens and max_doc_len, llama3 sets the others.
 struct DocumentShard {
   std::vector<int64_t> positions = {};  // In local order; kPadding for padding.
   std::vector<int64_t> cu_doc_lens = {};
