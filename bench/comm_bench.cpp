@@ -33,7 +33,7 @@ std::vector<GroupRequest> rank_pairs(int64_t world_size) {
   for (int64_t distance = 1; pairs.size() < kPairs; ++distance) {
     for (int64_t rank = 0; rank < world_size && pairs.size() < kPairs; ++rank) {
       const auto [low, high] = std::minmax({rank, (rank + distance) % world_size});
-      pairs.push_back({.ranks = {{low}, {high}}});
+      pairs.push_back({.ranks = {GlobalRank{low}, GlobalRank{high}}});
     }
   }
   return pairs;

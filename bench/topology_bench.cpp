@@ -31,7 +31,7 @@ void one_rank(benchmark::State& state, const MegatronConfig& config) {
   int64_t rank = 0;
   for (auto _ : state) {
     const Plan plan = megatron_plan(world, config);
-    benchmark::DoNotOptimize(plan.groups_of({rank}));
+    benchmark::DoNotOptimize(plan.groups_of(GlobalRank{rank}));
     rank = (rank + 4099) % world;
   }
 }
