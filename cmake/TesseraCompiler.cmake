@@ -27,6 +27,10 @@ function(tessera_own_code target)
     # (GCC bugs 105651, 105329).
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
                                              -Wno-stringop-overread)
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+      # It takes a reference that a function returns for one to the temporary that it was given (GCC bug 107532).
+      target_compile_options(${target} PRIVATE -Wno-dangling-reference)
+    endif()
   endif()
   if(TESSERA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # It takes a source that others are compiled with for a header.

@@ -1,4 +1,5 @@
 // Rows of experts: their order, their products and their gradients, compared with a loop.
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/logsumexp.h>
