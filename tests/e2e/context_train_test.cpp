@@ -151,7 +151,7 @@ TEST_F(ContextTrain, RecordsExchangesAndShowsThem) {
                                              " --units --color never --svg ", drawn));
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_NE(shown.out.find("\nexchange "), std::string::npos) << shown.out;
-  EXPECT_NE(shown.out.find("communication of rank 0: "), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("rank 0: communication in flight for "), std::string::npos) << shown.out;
   std::ifstream picture(drawn);
   const std::string svg{std::istreambuf_iterator<char>(picture), {}};
   EXPECT_NE(svg.find("exchange in flight"), std::string::npos);
