@@ -245,7 +245,7 @@ TEST_F(Train, RecordsStepsOfShardedUnitsAndShowsThem) {
   const Finished shown =
       tessera(concat(" schedule --from-trace ", run_, " --units --rank 1 --svg ", drawn));
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_NE(shown.out.find("communication of rank 1: "), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("rank 1: communication in flight for "), std::string::npos) << shown.out;
   EXPECT_NE(text_of(drawn).find("Units of rank 1 in step 19"), std::string::npos);
   EXPECT_NE(text_of(run_ + "/report.html").find("The units in step 19"), std::string::npos);
   ASSERT_EQ(tessera(fixed("--overwrite")).code, 0);
