@@ -216,42 +216,59 @@ TEST(ExpertOptions, SlicesOfOneRankTrainAsOneBatch) {
   });
 }
 
-/// The order of exchanges and of the products around them in a step, on this thread.
+/// The order of exchanges over ep and of the products around them in a step, on this thread.
 class Recorded {
  public:
-  Recorded()
+  explicit Recorded(const Engine& engine)
       : handle_(at::addThreadLocalCallback(
             at::RecordFunctionCallback([](const at::RecordFunction& call)
                                            -> std::unique_ptr<at::ObserverContext> {
               note(call);
               return nullptr;
             }).needsInputs(true))) {
-    events.clear();
+    state() = {.engine = &engine, .sent = engine.sent_bytes()["ep"]};
   }
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;
   ~Recorded() { at::removeCallback(handle_); }
 
-  static thread_local std::vector<std::string> events;
+  const std::vector<std::string>& events() const& { return state().events; }
 
  private:
+  struct State {
+    const Engine* engine = nullptr;
+    int64_t sent = 0;  // Bytes over ep so far.
+    std::vector<std::string> events = {};
+  };
+  static State& state() {
+    static State state;
+    return state;
+  }
+
   static void note(const at::RecordFunction& call) {
     const std::string name = call.name();
-    if (name.find("all_to_all") != std::string::npos) events.emplace_back("exchange");
-    if (name.find("Rows") != std::string::npos) events.emplace_back("rows backward");
+    if (name.find("evaluate_function") != std::string::npos &&
+        name.find("Rows") != std::string::npos) {
+      push("rows backward");
+    }
     const bool backward = name == "aten::silu_backward";
     if (name != "aten::silu" && !backward) return;
     const int64_t width = call.inputs()[0].toTensor().size(-1);
-    events.push_back(
-        concat(width == kSharedWidth ? "shared" : "experts", backward ? " backward" : ""));
+    push(concat(width == kSharedWidth ? "shared" : "experts", backward ? " backward" : ""));
+  }
+
+  static void push(const std::string& event) {
+    constexpr int64_t kNumbers = 2 * 8;  // The numbers of rows of the other rank's two experts.
+    const int64_t sent = state().engine->sent_bytes()["ep"];
+    if (sent > state().sent + kNumbers) state().events.emplace_back("exchange");
+    state().sent = sent;
+    state().events.push_back(event);
   }
 
   at::CallbackHandle handle_;
 };
 
-thread_local std::vector<std::string> Recorded::events;
-
-// Exchanges of one layer: the numbers of rows, rows, results; gradients of results, of rows.
+// The last exchange before the backward of the experts is that of the gradients of their results.
 void check_overlap(World& world) {
   const OptionCase c{.dims = {.dp_replicate = 2, .ep = 2}, .shared = true};
   LlamaConfig config = config_of(c);
@@ -261,12 +278,12 @@ void check_overlap(World& world) {
   Engine engine = engine_of(world, c, model);
   const Span rows = engine.rows();
   const at::Tensor mine = tokens(c, 0).slice(0, rows.begin, rows.end);
-  const Recorded recorded;
+  const Recorded recorded(engine);
   engine.train_step(mine, mine);
-  const std::vector<std::string> expected{
-      "exchange", "exchange",         "shared",   "experts",         "exchange",
-      "exchange", "experts backward", "exchange", "shared backward", "rows backward"};
-  RANK_EXPECT(Recorded::events == expected) << join(Recorded::events, ", ");
+  const std::vector<std::string> expected{"exchange",        "shared",           "experts",
+                                          "exchange",        "experts backward", "exchange",
+                                          "shared backward", "rows backward"};
+  RANK_EXPECT(recorded.events() == expected) << join(recorded.events(), ", ");
 }
 
 TEST(ExpertOptions, TwoRanksTrainAsOneProcess) {
