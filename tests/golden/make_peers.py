@@ -29,6 +29,7 @@ MODELS = {
     "mixtral": ("Mixtral", dict(num_local_experts=4, **EXPERTS)),
     "mixtral_idle": ("Mixtral", dict(num_local_experts=8, **EXPERTS)),
     "qwen3_moe": ("Qwen3Moe", dict(num_experts=4, moe_intermediate_size=24, head_dim=16, norm_topk_prob=True, mlp_only_layers=[1], **EXPERTS)),
+    "qwen2_moe": ("Qwen2Moe", dict(num_experts=4, moe_intermediate_size=24, shared_expert_intermediate_size=40, mlp_only_layers=[1], **EXPERTS)),
     "qwen3_sparse": ("Qwen3Moe", dict(num_experts=6, moe_intermediate_size=20, decoder_sparse_step=2, norm_topk_prob=False, head_dim=8, **EXPERTS)),
 }
 
@@ -40,6 +41,8 @@ def make_model(name):
     model = getattr(transformers, family + "ForCausalLM")(config)
     with torch.no_grad():
         for parameter, values in model.named_parameters():
+            if parameter.endswith(".bias"):
+                values.normal_(0, 0.1)
             if parameter.endswith(".gate.weight"):  # Wide margins: no rounding decides which expert a token visits.
                 values.mul_(1e-3 if name.endswith("idle") else 20)
                 if name.endswith("idle"):  # Of each pair of 0 to 3 one is far above 0, the others are not: 4 to 7 are idle at first.

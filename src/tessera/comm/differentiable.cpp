@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "tessera/base/check.h"
 
 namespace tessera::differentiable {
@@ -87,6 +89,36 @@ at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& 
       tensor,
       [=](const at::Tensor& x) { return tessera::all_to_all(x, send, receive, group).wait(); },
       [=](const at::Tensor& g) { return tessera::all_to_all(g, receive, send, group).wait(); });
+}
+
+struct InFlight::Works {
+  Sizes send;
+  Sizes receive;
+  Group group;
+  std::optional<Work> forward = std::nullopt;
+  std::optional<Work> backward = std::nullopt;
+};
+
+InFlight start_all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
+                          const Group& group) {
+  const auto works = std::make_shared<InFlight::Works>(InFlight::Works{send, receive, group});
+  const at::Tensor token = linear_map(
+      tensor,
+      [&](const at::Tensor& x) {
+        works->forward.emplace(tessera::all_to_all(x, send, receive, group));
+        return at::empty({0}, x.options());
+      },
+      [works](const at::Tensor&) { return std::move(*works->backward).wait(); });
+  return {.tensor = token, .works = works};
+}
+
+at::Tensor finish(const InFlight& started) {
+  return linear_map(
+      started.tensor, [&](const at::Tensor&) { return std::move(*started.works->forward).wait(); },
+      [works = started.works](const at::Tensor& g) {
+        works->backward.emplace(tessera::all_to_all(g, works->receive, works->send, works->group));
+        return at::empty({0}, g.options());
+      });
 }
 
 at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "tessera/base/export.h"
 #include "tessera/comm/collectives.h"
@@ -26,6 +29,24 @@ at::Tensor identity(const at::Tensor& tensor, const Group& group);
 /// Exchanges rows. The backward sends the gradient's rows back.
 at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
                       const Group& group);
+/// all_to_all() in two parts, with other work in between, e.g. the products of another branch:
+///
+///   const InFlight rows = start_all_to_all(x, send, receive, group);
+///   const at::Tensor y = other(x);
+///   const at::Tensor arrived = finish(rows);
+///
+/// In the backward pass finish() starts the exchange of the gradients, and start_all_to_all() waits
+/// for it. Autograd runs nodes that were made later first, so the backward of the other work is in
+/// between.
+struct InFlight {
+  struct Works;
+  at::Tensor tensor = {};  // Carries the gradient from finish() to start_all_to_all().
+  std::shared_ptr<Works> works = {};
+};
+InFlight start_all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
+                          const Group& group);
+/// Once per InFlight.
+at::Tensor finish(const InFlight& started);
 /// This rank's entry of src's tensor of shape (group size, …). The backward gathers the gradients
 /// on src. Other ranks pass a tensor of the same shape; its values are ignored, its gradient is
 /// zero.

@@ -29,7 +29,8 @@ constexpr auto kShape = at<&C::model, &ModelSection::shape, Member>;
 constexpr double kMostSteps = 1e12;     // Ten times this fits an int64_t.
 constexpr double kMostSize = 1U << 31;  // Products of two sizes fit an int64_t.
 constexpr double kMostThreads = 1024;
-constexpr double kMostRanks = 1 << 16;  // Products of four fit an int64_t.
+constexpr double kMostFactor = 1 << 16;  // Of the mean.
+constexpr double kMostRanks = 1 << 16;   // Products of four fit an int64_t.
 
 Fields model_fields() {
   return {
@@ -119,6 +120,10 @@ Fields model_fields() {
       {.key = "router_aux_loss_coef",
        .target = kShape<&LlamaConfig::router_aux_loss_coef>,
        .help = "coefficient of the load-balancing loss",
+       .least = 0},
+      {.key = "shared_expert_intermediate_size",
+       .target = kShape<&LlamaConfig::shared_expert_intermediate_size>,
+       .help = "width of the expert that every token visits; 0: none",
        .least = 0},
   };
 }
@@ -296,6 +301,18 @@ Fields train_fields() {
        .help =
            "a checkpoint, or a run directory with checkpoints, whose weights the run starts from",
        .flag = "--init-from"},
+      {.key = "expert_capacity_factor",
+       .target = at<&C::train, &TrainSection::expert_capacity_factor>,
+       .help =
+           "the most tokens of an expert, as a multiple of the mean over the global batch; 0: no "
+           "limit",
+       .least = 0,
+       .most = kMostFactor},
+      {.key = "token_drop_policy",
+       .target = at<&C::train, &TrainSection::token_drop_policy>,
+       .help = "which tokens a full expert keeps: those with the largest weights, or the first of "
+               "the batch",
+       .choices = [] { return Names{"probs", "position"}; }},
   };
 }
 

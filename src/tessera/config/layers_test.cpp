@@ -203,6 +203,31 @@ TEST(TrainConfig, ExpertsThatDegreesDoNotDivideAreRefused) {
             2);
 }
 
+TEST(TrainConfig, CapacitiesThatExpertsCannotHaveAreRefused) {
+  const auto refused = [](const char* preset, const char* key, const char* value) {
+    return refusal({.flags = {given("model.preset", preset), given("parallel.dp", "1"),
+                              given(std::string("train.") + key, value)}});
+  };
+  EXPECT_EQ(refused("tiny", "expert_capacity_factor", "1.5"),
+            "train.expert_capacity_factor=1.5 limits experts, but the model has none; leave it "
+            "out, or choose a model with experts, e.g. --preset tiny-moe");
+  EXPECT_EQ(refused("tiny-moe", "token_drop_policy", "position"),
+            "train.token_drop_policy=position needs train.expert_capacity_factor above 0, e.g. "
+            "1.25; give both, or leave it out");
+  const auto wrong = [](const char* key, const char* value) {
+    return message_of<ConfigError>([&] { resolve({.flags = {given(key, value)}}); });
+  };
+  for (const char* const value : {"-1", "nan", "inf", "1e9", "much"}) {
+    EXPECT_TRUE(contains(wrong("train.expert_capacity_factor", value),
+                         "it must be a number from 0 to 65,536"))
+        << value;
+  }
+  EXPECT_TRUE(contains(wrong("train.token_drop_policy", "last"), "choose probs or position"));
+  EXPECT_EQ(refusal({.flags = {given("model.preset", "tiny-moe"), given("parallel.dp", "1"),
+                               given("model.num_experts_per_tok", "9")}}),
+            "num_experts_per_tok=9, but a token can visit from 1 to num_experts=8 experts");
+}
+
 TEST(TrainConfig, DegreesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(refusal({.flags = {given("model.preset", "tiny-moe"), given("parallel.ep", "2")}}),
             "ep 2 × etp 1 = 2 does not divide dp·cp·tp = 1; choose divisors of 1");

@@ -133,6 +133,17 @@ void check_experts(const ParallelSection& parallel, const LlamaConfig& shape) {
             " is more than the width of an expert, ", shape.expert_size(), "; choose less");
 }
 
+void check_capacity(const TrainSection& train, const LlamaConfig& shape) {
+  const double factor = train.expert_capacity_factor;
+  TSR_CHECK(
+      factor == 0 || shape.num_sparse_layers() > 0, "train.expert_capacity_factor=", factor,
+      " limits experts, but the model has none; leave it out, or choose a model with experts, "
+      "e.g. --preset tiny-moe");
+  TSR_CHECK(factor > 0 || train.token_drop_policy == TrainSection{}.token_drop_policy,
+            "train.token_drop_policy=", train.token_drop_policy,
+            " needs train.expert_capacity_factor above 0, e.g. 1.25; give both, or leave it out");
+}
+
 // A model from a folder has only model.path.
 bool is_meant(const ConfigField& field, const ModelSection& model) {
   return field.section != "model" || (field.key == "path") == !model.path.empty();
@@ -172,6 +183,7 @@ void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
                                                 .kv_heads = shape.num_key_value_heads,
                                                 .tp = parallel.tp});
   check_experts(parallel, shape);
+  check_capacity(config.train, shape);
 }
 
 void check(const TrainConfig& config) {

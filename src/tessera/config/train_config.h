@@ -62,9 +62,11 @@ struct TrainSection {
   int64_t threads = 0;  // Per rank; 0: the host's cores / its ranks.
   int64_t seed = 0;     // Of the initial weights.
   std::string device = "cpu";
-  int64_t validate_every = 0;    // Steps; 0: never.
-  int64_t validate_batches = 8;  // At most; fewer if less data is held out.
-  std::string init_from{};       // A checkpoint with the initial weights; "": none.
+  int64_t validate_every = 0;         // Steps; 0: never.
+  int64_t validate_batches = 8;       // At most; fewer if less data is held out.
+  std::string init_from{};            // A checkpoint with the initial weights; "": none.
+  double expert_capacity_factor = 0;  // The most tokens of an expert / the mean; 0: no limit.
+  std::string token_drop_policy = "probs";
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };

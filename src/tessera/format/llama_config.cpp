@@ -127,6 +127,8 @@ void read_experts(const JsonField& root, const ModelFamily& family, LlamaConfig&
       return layer.integer(0, kMostLayers);
     });
   }
+  if (!family.experts.has_shared) return;
+  read(root, "shared_expert_intermediate_size", config.shared_expert_intermediate_size);
 }
 
 void check_experts(const LlamaConfig& config, const ModelFamily& family) {
@@ -135,6 +137,12 @@ void check_experts(const LlamaConfig& config, const ModelFamily& family) {
             "num_experts=", config.num_experts,
             ", moe_intermediate_size=", config.moe_intermediate_size, "; they must be from 0 to ",
             kMostExperts, " and ", kLargest);
+  const int64_t shared = config.shared_expert_intermediate_size;
+  TSR_CHECK(0 <= shared && shared <= kLargest && (shared > 0) == family.experts.has_shared,
+            "shared_expert_intermediate_size=", shared, ", but models of type ", config.model_type,
+            family.experts.has_shared
+                ? concat(" have a shared expert; choose from 1 to ", kLargest)
+                : " have no shared expert; begin with a preset that has, e.g. tiny-qwen2-moe");
   if (config.num_experts == 0) {
     TSR_CHECK(family.experts.count_key.empty(), "num_experts=0, but a model of type ",
               config.model_type, " has experts; choose at least 1");
@@ -166,6 +174,9 @@ void write_experts(const LlamaConfig& config, const ModelFamily& family,
   json["norm_topk_prob"] = config.norm_topk_prob;
   json["decoder_sparse_step"] = config.decoder_sparse_step;
   json["mlp_only_layers"] = config.mlp_only_layers;
+  if (family.experts.has_shared) {
+    json["shared_expert_intermediate_size"] = config.shared_expert_intermediate_size;
+  }
 }
 
 void check_sizes(const LlamaConfig& config) {
@@ -219,6 +230,17 @@ void check(const LlamaConfig& config) {
             "; every key-value head must serve equally many heads");
   TSR_CHECK(config.head_dim % 2 == 0, "head_dim=", config.head_dim,
             " is odd; the rotary embedding rotates pairs, so choose an even one");
+  TSR_CHECK(!config.qkv_bias || family.has_qkv_bias, "qkv_bias=true, but models of type ",
+            config.model_type, " have none; leave it out");
+  // transformers refuses other heads and knows no other bias.
+  TSR_CHECK(
+      !family.has_qkv_bias || config.head_dim * config.num_attention_heads == config.hidden_size,
+      "head_dim=", config.head_dim, " times num_attention_heads=", config.num_attention_heads,
+      " is not hidden_size=", config.hidden_size, ", as models of type ", config.model_type,
+      " need it");
+  TSR_CHECK(!family.has_qkv_bias || !config.attention_bias,
+            "attention_bias=true, but models of type ", config.model_type,
+            " have qkv_bias instead; leave it out");
   if (const auto& scaling = config.rope_scaling) {
     TSR_CHECK(scaling->high_freq_factor > scaling->low_freq_factor,
               "high_freq_factor=", scaling->high_freq_factor,
@@ -247,6 +269,7 @@ LlamaConfig parse_llama_config(std::string_view text, std::string_view origin) {
   read(root, "attention_bias", config.attention_bias);
   read(root, "mlp_bias", config.mlp_bias);
   read(root, "initializer_range", config.initializer_range);
+  if (family.has_qkv_bias) read(root, "qkv_bias", config.qkv_bias);
   read_rope(root, config);
   read_window(root, family, config);
   read_experts(root, family, config);
@@ -299,6 +322,7 @@ std::string to_json(const LlamaConfig& config, std::string_view dtype) {
     json["sliding_window"] =
         config.sliding_window > 0 ? nlohmann::ordered_json(config.sliding_window) : nullptr;
   }
+  if (family.has_qkv_bias) json["qkv_bias"] = config.qkv_bias;
   if (config.num_experts > 0) write_experts(config, family, json);
   return json.dump(2) + "\n";
 }

@@ -41,6 +41,7 @@ struct LlamaConfig {
   std::string model_type = "llama";  // See model_families().
   int64_t sliding_window = 0;        // Positions that a token attends to; 0: all before it.
   bool qk_norm = false;              // An RMSNorm of each head of queries and keys.
+  bool qkv_bias = false;             // A bias of queries, keys and values.
 
   // Mixtures of experts.
   int64_t num_experts = 0;            // Per layer; 0: a dense model.
@@ -48,8 +49,9 @@ struct LlamaConfig {
   int64_t moe_intermediate_size = 0;  // Width of an expert; 0: intermediate_size.
   bool norm_topk_prob = true;         // Whether the weights of a token's experts add up to 1.
   double router_aux_loss_coef = 0.001;
-  int64_t decoder_sparse_step = 1;         // Every so many layers have experts.
-  std::vector<int64_t> mlp_only_layers{};  // Layers without experts.
+  int64_t shared_expert_intermediate_size = 0;  // Of the expert that all tokens visit; 0: none.
+  int64_t decoder_sparse_step = 1;              // Every so many layers have experts.
+  std::vector<int64_t> mlp_only_layers{};       // Layers without experts.
 
   bool has_experts(int64_t layer) const;
   /// The width of an expert.

@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/format/llama_presets.h"
 #include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 
@@ -81,17 +82,22 @@ TEST(LlamaConfig, FamiliesHaveTheirOwnDefaults) {
   EXPECT_EQ(qwen.num_sparse_layers(), 2);  // Layers 1 and 5.
   EXPECT_TRUE(qwen.has_experts(1) && !qwen.has_experts(2) && !qwen.has_experts(3));
   EXPECT_TRUE(qwen.qk_norm && !qwen.norm_topk_prob);
+  const LlamaConfig shared = parsed(R"({"model_type": "qwen2_moe"})");
+  EXPECT_EQ(shared.shared_expert_intermediate_size, 5632);
+  EXPECT_TRUE(shared.qkv_bias && !shared.attention_bias && !shared.norm_topk_prob);
   EXPECT_EQ(parsed(R"({"model_type": "qwen3"})").head_dim, 128);
   EXPECT_EQ(parsed(R"({"model_type": "mistral"})").sliding_window, 4096);
   EXPECT_EQ(parsed(R"({"model_type": "mistral", "sliding_window": null})").sliding_window, 0);
 }
 
 TEST(LlamaConfig, FamiliesAreWrittenAndReadAgain) {
-  for (const char* const text :
-       {R"({"model_type": "mistral", "sliding_window": 7})", R"({"model_type": "qwen3"})",
-        R"({"model_type": "mixtral", "num_local_experts": 4, "router_aux_loss_coef": 0})",
-        R"({"model_type": "qwen3_moe", "norm_topk_prob": true, "mlp_only_layers": [1],
-            "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 12})"}) {
+  for (
+      const char* const text :
+      {R"({"model_type": "mistral", "sliding_window": 7})", R"({"model_type": "qwen3"})",
+       R"({"model_type": "mixtral", "num_local_experts": 4, "router_aux_loss_coef": 0})",
+       R"({"model_type": "qwen3_moe", "norm_topk_prob": true, "mlp_only_layers": [1],
+            "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 12})",
+       R"({"model_type": "qwen2_moe", "shared_expert_intermediate_size": 20, "qkv_bias": false})"}) {
     const LlamaConfig config = parsed(text);
     EXPECT_EQ(parsed(to_json(config, "float32")), config) << text;
   }
@@ -109,19 +115,34 @@ TEST(LlamaConfig, ExpertsThatDoNotFitAreRefused) {
       "e.g. tiny-moe");
   EXPECT_EQ(refusal_of({.model_type = "mixtral"}),
             "num_experts=0, but a model of type mixtral has experts; choose at least 1");
+  EXPECT_EQ(refusal_of({.shared_expert_intermediate_size = 4}),
+            "shared_expert_intermediate_size=4, but models of type llama have no shared expert; "
+            "begin with a preset that has, e.g. tiny-qwen2-moe");
+  LlamaConfig shared = llama_preset("tiny-qwen2-moe");
+  shared.shared_expert_intermediate_size = 0;
+  EXPECT_EQ(refusal_of(shared),
+            "shared_expert_intermediate_size=0, but models of type qwen2_moe have a shared expert; "
+            "choose from 1 to 2147483648");
+  EXPECT_EQ(refusal_of({.qkv_bias = true}),
+            "qkv_bias=true, but models of type llama have none; leave it out");
+  LlamaConfig wide = llama_preset("tiny-qwen2-moe");
+  wide.head_dim = 64;
+  EXPECT_EQ(refusal_of(wide),
+            "head_dim=64 times num_attention_heads=4 is not hidden_size=192, as models of type "
+            "qwen2_moe need it");
   EXPECT_EQ(refusal_of({.sliding_window = 4}),
             "sliding_window=4, but models of type llama have none; leave it out");
   EXPECT_EQ(
       refusal_of({.model_type = "mixtrl"}),
-      "model_type 'mixtrl' is unknown; choose from llama, mistral, qwen3, mixtral, qwen3_moe; "
-      "did you mean 'mixtral'?");
+      "model_type 'mixtrl' is unknown; choose from llama, mistral, qwen3, mixtral, qwen3_moe, "
+      "qwen2_moe; did you mean 'mixtral'?");
 }
 
 TEST(LlamaConfig, WhatWouldTrainToSomethingElseIsRefused) {
   EXPECT_EQ(
       refusal(R"({"model_type": "gpt2"})"),
       R"(config.json: model_type is "gpt2"; expected "llama", "mistral", "qwen3", "mixtral", )"
-      R"("qwen3_moe")");
+      R"("qwen3_moe", "qwen2_moe")");
   EXPECT_NE(refusal(R"({"model_type": "qwen3", "use_sliding_window": true})").find("false"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "mixtral", "router_jitter_noise": 0.1})").find("expected 0"),

@@ -50,6 +50,18 @@ LlamaConfig tiny_moe() {
   return config;
 }
 
+// tiny_moe() with half of its experts' width in the shared expert.
+LlamaConfig tiny_qwen2_moe() {
+  LlamaConfig config = tiny();
+  config.model_type = "qwen2_moe";
+  config.qkv_bias = true;
+  config.num_experts = 8;
+  config.moe_intermediate_size = 128;
+  config.norm_topk_prob = false;
+  config.shared_expert_intermediate_size = 256;
+  return config;
+}
+
 LlamaConfig mixtral_8x7b() {
   return {.vocab_size = 32000,
           .hidden_size = 4096,
@@ -67,10 +79,11 @@ LlamaConfig mixtral_8x7b() {
 }
 
 using Preset = std::pair<std::string_view, LlamaConfig (*)()>;
-constexpr std::array<Preset, 5> kPresets{{{"tiny", tiny},
+constexpr std::array<Preset, 6> kPresets{{{"tiny", tiny},
                                           {"llama3-8b", llama3_8b},
                                           {"llama3-70b", llama3_70b},
                                           {"tiny-moe", tiny_moe},
+                                          {"tiny-qwen2-moe", tiny_qwen2_moe},
                                           {"mixtral-8x7b", mixtral_8x7b}}};
 
 }  // namespace

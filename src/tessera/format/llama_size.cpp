@@ -39,10 +39,17 @@ int64_t mlp_matrices(const LlamaConfig& config, int64_t size) {
   return product(config.hidden_size, product(3, size));
 }
 
+// The expert that all tokens visit, and its gate.
+int64_t shared_matrices(const LlamaConfig& config) {
+  const int64_t size = config.shared_expert_intermediate_size;
+  return size == 0 ? 0 : sum({mlp_matrices(config, size), config.hidden_size});
+}
+
 // The router, and `experts` experts.
 int64_t expert_matrices(const LlamaConfig& config, int64_t experts) {
   return sum({product(config.num_experts, config.hidden_size),
-              product(experts, mlp_matrices(config, config.expert_size()))});
+              product(experts, mlp_matrices(config, config.expert_size())),
+              shared_matrices(config)});
 }
 
 // The elements of the matrices of all blocks, where a token reads `experts` experts.
@@ -57,10 +64,11 @@ int64_t blocks_matrices(const LlamaConfig& config, int64_t experts) {
 int64_t block_vectors(const LlamaConfig& config) {
   const int64_t norms =
       sum({product(2, config.hidden_size), config.qk_norm ? product(2, config.head_dim) : 0});
-  const int64_t attention =
-      sum({query_size(config), product(2, key_size(config)), config.hidden_size});
+  const int64_t qkv = sum({query_size(config), product(2, key_size(config))});
+  const int64_t attention = sum({qkv, config.hidden_size});
   const int64_t mlp = sum({product(2, config.intermediate_size), config.hidden_size});
-  return sum({norms, config.attention_bias ? attention : 0, config.mlp_bias ? mlp : 0});
+  return sum({norms, config.attention_bias ? attention : 0, config.qkv_bias ? qkv : 0,
+              config.mlp_bias ? mlp : 0});
 }
 
 int64_t vocabulary_matrix(const LlamaConfig& config) {

@@ -39,6 +39,19 @@ TEST(LlamaSize, FlopsAreThoseOfTheExpertsThatATokenVisits) {
   EXPECT_EQ(flops_per_token(config, 1) - two, 6 * 32 * 3 * 4096 * 14336LL);
 }
 
+TEST(LlamaSize, SharedExpertsCountForEveryToken) {
+  LlamaConfig config = llama_preset("tiny-qwen2-moe");
+  const int64_t parameters = parameter_count(config);
+  const int64_t flops = flops_per_token(config, 1);
+  config.shared_expert_intermediate_size += 10;
+  EXPECT_EQ(parameter_count(config) - parameters, 4 * 10 * 3 * 192);
+  EXPECT_EQ(flops_per_token(config, 1) - flops, 6 * 4 * 10 * 3 * 192);
+  EXPECT_EQ(expert_parameter_count(config), 4 * 8 * 3 * 192 * 128);
+  // Qwen1.5-MoE-A2.7B has the defaults of its family.
+  EXPECT_EQ(parameter_count(parse_llama_config(R"({"model_type": "qwen2_moe"})", "config.json")),
+            14'315'784'192);
+}
+
 TEST(LlamaSize, RefusesWhatIsNoNumber) {
   LlamaConfig config = llama_preset("llama3-8b");
   config.hidden_size = int64_t{1} << 40;

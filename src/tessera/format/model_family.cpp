@@ -52,6 +52,23 @@ LlamaConfig qwen3_moe() {
           .norm_topk_prob = false};
 }
 
+LlamaConfig qwen2_moe() {
+  return {.vocab_size = 151936,
+          .hidden_size = 2048,
+          .intermediate_size = 5632,
+          .num_hidden_layers = 24,
+          .num_attention_heads = 16,
+          .num_key_value_heads = 16,
+          .max_position_embeddings = 32768,
+          .model_type = "qwen2_moe",
+          .qkv_bias = true,
+          .num_experts = 60,
+          .num_experts_per_tok = 4,
+          .moe_intermediate_size = 1408,
+          .norm_topk_prob = false,
+          .shared_expert_intermediate_size = 5632};
+}
+
 constexpr std::array kFamilies{
     ModelFamily{.model_type = "llama", .architecture = "LlamaForCausalLM", .defaults = llama},
     ModelFamily{.model_type = "mistral",
@@ -79,6 +96,13 @@ constexpr std::array kFamilies{
                 .defaults = qwen3_moe,
                 .num_key_value_heads = 4,
                 .experts = {.count_key = "num_experts", .has_dense_layers = true}},
+    ModelFamily{
+        .model_type = "qwen2_moe",
+        .architecture = "Qwen2MoeForCausalLM",
+        .defaults = qwen2_moe,
+        .num_key_value_heads = 16,
+        .has_qkv_bias = true,
+        .experts = {.count_key = "num_experts", .has_dense_layers = true, .has_shared = true}},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct ExpertNames {
   std::string_view up = "up_proj";
   std::string_view down = "down_proj";
   bool has_dense_layers = false;  // Keys for layers without experts, and for another width.
+  bool has_shared = false;        // Every layer with experts has one that all tokens visit.
 };
 
 /// Models that transformers loads with one class. All of them are a LlamaConfig: what differs is in
@@ -28,10 +29,11 @@ struct ModelFamily {
   int64_t num_key_value_heads = 0;  // If a file leaves them out; 0: num_attention_heads.
   int64_t head_dim = 0;             // The same; 0: hidden_size / num_attention_heads.
   bool has_window = false;          // Whether files have a sliding_window.
+  bool has_qkv_bias = false;        // Whether files have a qkv_bias.
   ExpertNames experts = {};
 };
 
-/// llama, mistral, qwen3, mixtral and qwen3_moe.
+/// llama, mistral, qwen3, mixtral, qwen3_moe and qwen2_moe.
 std::span<const ModelFamily> model_families();
 
 /// ConfigError for another model_type.

@@ -38,6 +38,7 @@ class ContextAttention {
 };
 
 class RouterBalance;
+class RouterCapacity;
 
 /// How tokens reach the ranks of their experts.
 enum class Dispatch {
@@ -76,6 +77,13 @@ struct Pass {
   const ExpertParallel* experts = nullptr;
   /// Where routers count tokens per expert, and get the gradients of their losses; null: nowhere.
   RouterBalance* balance = nullptr;
+  /// Where routers learn which tokens full experts drop; null: none.
+  RouterCapacity* capacity = nullptr;
+  /// The index of each token of this rank in the global batch, [rows, tokens] of int64, on the
+  /// device of the model; undefined: 0, 1, 2, …
+  at::Tensor places = {};
+  /// Whether only the routers' choices matter, so that layers after the last router may do nothing.
+  bool only_routes = false;
   /// Whether the backward pass runs this forward pass a second time.
   bool second_run = false;
   /// The name of the unit that runs, for records.

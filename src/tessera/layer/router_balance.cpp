@@ -22,6 +22,7 @@ enum Column : int64_t { kSquares, kSequenceLoss, kSequences, kColumns };
 
 struct RouterBalance::Step {
   BalanceOptions options;
+  SequenceRanks sharers = {};
   double scale = 1;
   at::Tensor table = {};   // [layers, 2·experts + kColumns]
   at::Tensor slopes = {};  // Once closed: of the loss by a token's probabilities, per layer.
@@ -33,7 +34,7 @@ struct RouterBalance::Step {
   at::Tensor column(Column which) const { return table.select(1, 2 * options.experts + which); }
 
   /// The slopes of each sequence by its own counts, [batch, 1, experts], times the number of
-  /// sequences; undefined for other kinds.
+  /// sequences; undefined for other kinds. Sums over `sharers`.
   at::Tensor sequence_slopes(const Routing& routing) const;
   void count(const Routing& routing, const at::Tensor& logits, int64_t layer,
              const at::Tensor& of_sequences) const;
@@ -91,17 +92,19 @@ struct Joined : autograd::Function<Joined> {
 
 }  // namespace
 
-RouterBalance::RouterBalance(const BalanceOptions& options) : options_(options) {}
+RouterBalance::RouterBalance(const BalanceOptions& options, SequenceRanks sharers)
+    : options_(options), sharers_(std::move(sharers)) {}
 
 void RouterBalance::begin(double scale, at::Device device) {
   const at::TensorOptions options = at::device(device).dtype(at::kDouble);
   step_ = std::make_shared<Step>(
       Step{.options = options_,
+           .sharers = sharers_,
            .scale = scale,
            .table = at::zeros({options_.layers, 2 * options_.experts + kColumns}, options)});
 }
 
-void RouterBalance::close(const Sum& sum) {
+void RouterBalance::close(const RankSum& sum) {
   if (step_ == nullptr || step_->is_closed) return;
   const at::NoGradGuard no_grad;
   Step& step = *step_;
@@ -143,9 +146,11 @@ BalanceResult RouterBalance::end() {
 
 at::Tensor RouterBalance::Step::sequence_slopes(const Routing& routing) const {
   if (options.kind != BalanceKind::kSequence) return {};
-  const auto positions = static_cast<double>(routing.experts.size(1));
-  const double factor = static_cast<double>(options.experts) / static_cast<double>(options.top_k);
-  return sequence_counts(routing.experts, routing.probabilities) * (factor / positions / positions);
+  const at::Tensor counts = sequence_counts(routing.experts, routing.probabilities);
+  if (sharers.sum) sharers.sum(counts);
+  const auto top_k = static_cast<double>(options.top_k);
+  const at::Tensor positions = counts.sum(-1, /*keepdim=*/true) / top_k;
+  return counts / positions.square() * (static_cast<double>(options.experts) / top_k);
 }
 
 void RouterBalance::Step::count(const Routing& routing, const at::Tensor& logits, int64_t layer,
@@ -161,7 +166,9 @@ void RouterBalance::Step::count(const Routing& routing, const at::Tensor& logits
   }
   if (!of_sequences.defined()) return;
   column(kSequenceLoss)[layer].add_((of_sequences * p).sum());
-  column(kSequences)[layer].add_(logits.size(0));
+  // Its ranks count a sequence together.
+  column(kSequences)[layer].add_(static_cast<double>(logits.size(0)) /
+                                 static_cast<double>(sharers.count));
 }
 
 at::Tensor RouterBalance::Step::gradient(const at::Tensor& logits, int64_t layer,

@@ -29,11 +29,22 @@ struct BalanceOptions {
   RouterScore score = RouterScore::kSoftmax;
 };
 
+/// Sums a tensor over ranks, in place.
+using RankSum = std::function<void(const at::Tensor& table)>;
+
+/// The ranks that hold positions of the same sequences, for BalanceKind::kSequence. Each router
+/// sums over them once per forward pass.
+struct SequenceRanks {
+  RankSum sum = {};
+  int64_t count = 1;
+};
+
 /// The balance of one step.
 struct BalanceResult {
-  double loss = 0;         // Without its coefficient.
-  double z_loss = 0;       // The same; 0 if its coefficient is.
-  at::Tensor counts = {};  // Tokens per expert, [layers, experts], float64.
+  double loss = 0;          // Without its coefficient.
+  double z_loss = 0;        // The same; 0 if its coefficient is.
+  at::Tensor counts = {};   // Tokens per expert, [layers, experts], float64; dropped ones, too.
+  at::Tensor dropped = {};  // Those that were dropped; undefined if experts have no capacity.
 };
 
 /// The balancing losses of a training step. They are those of the global batch on every layout:
@@ -51,19 +62,16 @@ struct BalanceResult {
 /// close(): routers only count between begin() and close().
 class RouterBalance {
  public:
-  explicit RouterBalance(const BalanceOptions& options);
+  explicit RouterBalance(const BalanceOptions& options, SequenceRanks sharers = {});
 
   /// Whether there is a loss, so that close() must come before a backward pass.
   bool has_loss() const { return options_.coefficient > 0 || options_.z_coefficient > 0; }
   const BalanceOptions& options() const& { return options_; }
 
-  /// Sums a tensor over all ranks, in place.
-  using Sum = std::function<void(const at::Tensor& table)>;
-
   /// `scale` multiplies the gradients of the losses, e.g. by a loss scale.
   void begin(double scale, at::Device device = at::kCPU);
   /// **Collective**, if `sum` is. Does nothing after the first time.
-  void close(const Sum& sum = {});
+  void close(const RankSum& sum = {});
   /// Closed before. Routers neither count nor add gradients from now on.
   BalanceResult end();
 
@@ -74,6 +82,7 @@ class RouterBalance {
  private:
   struct Step;
   BalanceOptions options_;
+  SequenceRanks sharers_;
   std::shared_ptr<Step> step_ = {};  // Between begin() and end().
 };
 

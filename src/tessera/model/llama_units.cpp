@@ -71,6 +71,7 @@ Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at:
   }
   unit.forward = [norm, weight](const at::Tensor& hidden, const Pass& pass) {
     check_filled(weight);
+    if (pass.only_routes) return hidden;
     return column_linear(norm(hidden), weight, {}, pass);
   };
   return unit;

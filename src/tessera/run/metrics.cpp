@@ -37,6 +37,7 @@ StepMetrics metrics_of(const JsonField& root) {
   }
   if (root.has("aux_loss")) metrics.aux_loss = number(root.at("aux_loss"));
   if (root.has("expert_load")) metrics.expert_load = root.at("expert_load").list(number);
+  if (root.has("dropped_share")) metrics.dropped_share = number(root.at("dropped_share"));
   if (root.has("skipped")) metrics.skipped = root.at("skipped").boolean();
   return metrics;
 }
@@ -70,6 +71,7 @@ std::string to_json(const StepMetrics& metrics) {
     object["largest_load"] = metrics.largest_load();
     object["expert_load"] = metrics.expert_load;
   }
+  if (metrics.dropped_share) object["dropped_share"] = *metrics.dropped_share;
   if (metrics.skipped) object["skipped"] = true;
   return object.dump();
 }

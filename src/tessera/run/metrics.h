@@ -30,6 +30,8 @@ struct StepMetrics {
   // expert, over all layers, divided by their mean.
   std::optional<double> aux_loss = std::nullopt;
   std::vector<double> expert_load = {};
+  /// The share of the tokens' visits to experts that were dropped, if experts have a capacity.
+  std::optional<double> dropped_share = std::nullopt;
   bool skipped = false;  // No update, since the loss or the gradients were non-finite.
 
   /// That of the expert with the most tokens; 1 if all have equally many.

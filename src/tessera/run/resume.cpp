@@ -59,7 +59,10 @@ bool shapes_curve(const ConfigField& field, const TrainConfig& config) {
                                "data.validation_share"};
   if (std::ranges::find(kOthers, field.name()) != kOthers.end()) return false;
   if (field.section == "model") return config.model.path.empty();
-  return field.section == "data" || field.section == "optim" || field.name() == "train.seed";
+  constexpr std::array kOfTraining{"train.seed", "train.expert_capacity_factor",
+                                   "train.token_drop_policy"};
+  return field.section == "data" || field.section == "optim" ||
+         std::ranges::find(kOfTraining, field.name()) != kOfTraining.end();
 }
 
 double held_out(const TrainConfig& config) {

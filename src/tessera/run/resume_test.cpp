@@ -75,5 +75,15 @@ TEST_F(Resume, WhatWouldChangeTheCurveIsRefused) {
             "and is 0. Its curve would change; leave that out, or give --resume-anyway");
 }
 
+TEST_F(Resume, AnotherCapacityOfExpertsIsRefused) {
+  save(5, {.flags = {set("model.preset", "tiny-moe")}});
+  EXPECT_EQ(message_of<ConfigError>([&] {
+              check_same_curve(*stored_config(run_),
+                               resumed({set("train.expert_capacity_factor", "2")}));
+            }),
+            "the run to resume was another one: train.expert_capacity_factor was 0.0 and is 2.0. "
+            "Its curve would change; leave that out, or give --resume-anyway");
+}
+
 }  // namespace
 }  // namespace tessera

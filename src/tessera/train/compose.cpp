@@ -130,17 +130,29 @@ struct Splits {
   std::shared_ptr<TrainBalance> balance;
   at::Device device;
 
+  /// Those that this rank has between layers.
+  at::Tensor own_positions(const at::Tensor& all) const {
+    const Group& tp = tensor->group;
+    return tensor->sequence ? all.chunk(tp.size(), 1)[static_cast<size_t>(tp.rank().value)] : all;
+  }
+
   /// The arguments of the units for one microbatch.
   Pass pass(const StagePass& given) const {
     Pass made{.deferred = given.deferred,
               .tensor = tensor.get(),
               .context = context.get(),
               .experts = experts.get(),
-              .balance = balance->routers()};
+              .balance = balance->routers(),
+              .capacity = balance->capacity(),
+              .only_routes = balance->is_counting()};
     const auto documents = given.keywords->find(kDocuments);
     if (documents != given.keywords->end()) {
       made.documents =
           std::make_shared<const PackedRows>(packed_rows(std::get<at::Tensor>(documents->second)));
+    }
+    const auto places = given.keywords->find(kPlaces);
+    if (places != given.keywords->end()) {
+      made.places = own_positions(std::get<at::Tensor>(places->second)).to(device);
     }
     const auto length = given.keywords->find(kLength);
     if (length == given.keywords->end()) return made;
@@ -171,6 +183,20 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
                     .last_backward = [data_parallel] { data_parallel->last_backward(); }}};
 }
 
+// The same stages on the same ranks, for a batch in one piece.
+Schedule in_one_piece(const Schedule& schedule) {
+  std::vector<ScheduleRow> rows(static_cast<size_t>(schedule.pp()));
+  const auto stages = static_cast<int32_t>(schedule.num_stages());
+  const auto row = [&](int32_t stage) -> ScheduleRow& {
+    return rows[static_cast<size_t>(schedule.rank_of(stage).value)];
+  };
+  for (int32_t i = 0; i < stages; ++i) row(i).emplace_back(ActionType::kForward, i, 0);
+  for (int32_t i = stages - 1; i >= 0; --i) row(i).emplace_back(ActionType::kBackward, i, 0);
+  return {"in one piece",
+          {.pp = schedule.pp(), .num_stages = schedule.num_stages(), .microbatches = 1},
+          std::move(rows)};
+}
+
 PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
   return [loss, splits](const Tensors& outputs, const at::Tensor& target) {
     splits.balance->before_backward();
@@ -187,8 +213,8 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   const auto context =
       std::make_shared<ContextParallel>(context_groups(plan, options.context), options.context);
-  const auto balance =
-      std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
+  const auto balance = std::make_shared<TrainBalance>(model.balance, options.capacity, plan,
+                                                      options.sequence, options.schedule);
   const Splits splits{tensor, context, expert_parallel(plan, options), balance, options.device};
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
@@ -203,6 +229,11 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
     made.push_back(pipeline_stage(stages[i], data_parallel[i], splits));
   }
   TiedParameters tied(model, stages, options.schedule, plan);
+  std::optional<Pipeline> whole_batch;
+  if (balance->counts_whole_batches()) {
+    whole_batch.emplace(made, in_one_piece(options.schedule), plan.group("pp"),
+                        PipelineOptions{.device = options.device});
+  }
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
                     {.loss = pipeline_loss(model.loss, splits), .device = options.device});
   const Parameters parameters = trained_parameters(stages);
@@ -214,6 +245,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
                  .tied = std::move(tied),
                  .balance = balance,
                  .pipeline = std::move(pipeline),
+                 .whole_batch = std::move(whole_batch),
                  .batch = options.batch,
                  .ignored_target = model.ignored_target,
                  .device = options.device});

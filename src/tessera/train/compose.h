@@ -27,6 +27,7 @@ struct ComposeOptions {
   bool sequence = true;                     // Sequence parallelism, if the plan has tp.
   bool tensor_async = false;                // Products of tp beside their communication.
   Dispatch dispatch = Dispatch::kAllToAll;  // How tokens reach the ranks of their experts.
+  CapacityOptions capacity = {};            // Which tokens full experts drop.
   Recompute recompute = Recompute::kNone;   // Activation checkpointing of each unit.
   ContextParallelOptions context = {};      // If the plan has cp.
   DdpOptions ddp = {};                      // If the plan only replicates.

@@ -1,6 +1,7 @@
 #include "tessera/train/engine.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -40,7 +41,16 @@ PipelineBatch Engine::batch_of(const at::Tensor& inputs, const at::Tensor& targe
   if (inputs.dim() > 1) batch.keywords[kLength] = inputs.size(1);
   batch.inputs = {parts_.context->cut(inputs, rows ? &*rows : nullptr)};
   batch.target = parts_.context->cut(targets, rows ? &*rows : nullptr);
+  if (parts_.balance->capacity() != nullptr) {
+    batch.keywords[kPlaces] = places_of(inputs, rows ? &*rows : nullptr);
+  }
   return batch;
+}
+
+at::Tensor Engine::places_of(const at::Tensor& inputs, const PackedRows* documents) const {
+  const int64_t first = rows().begin * inputs.size(1);
+  const at::Tensor whole = at::arange(first, first + inputs.numel(), at::kLong);
+  return parts_.context->cut(whole.view(inputs.sizes()), documents);
 }
 
 double Engine::counted_share(const at::Tensor& targets) const {
@@ -57,7 +67,8 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   PipelineBatch batch = batch_of(inputs, targets, documents);
   // The gradients of a rank are multiplied by its share of the batch.
   parts_.balance->begin_step(loss_scale / share(), device(), [&] {
-    parts_.pipeline.evaluate({.inputs = batch.inputs, .keywords = batch.keywords});
+    Pipeline& pipeline = parts_.whole_batch ? *parts_.whole_batch : parts_.pipeline;
+    pipeline.evaluate({.inputs = batch.inputs, .keywords = batch.keywords});
   });
   const UnitRecorder units = begin_record(step);
   parts_.context->record(units);

@@ -30,6 +30,7 @@ Span rows_of(int64_t batch, const Group& sharers);
 /// Keywords of the pipeline's stages: the positions of a whole row, and BatchTensors::documents.
 inline constexpr const char* kLength = "length";
 inline constexpr const char* kDocuments = "documents";
+inline constexpr const char* kPlaces = "places";  // Pass::places, on the CPU.
 
 /// The parts of an engine; made by compose().
 struct EngineParts {
@@ -41,7 +42,8 @@ struct EngineParts {
   TiedParameters tied;
   std::shared_ptr<TrainBalance> balance;
   Pipeline pipeline;
-  int64_t batch;                          // Rows per global batch.
+  std::optional<Pipeline> whole_batch;  // Runs all rows of this rank at once, if routers need that.
+  int64_t batch;                        // Rows per global batch.
   std::optional<int64_t> ignored_target;  // Model::ignored_target.
   at::Device device;
 };
@@ -106,6 +108,8 @@ class Engine {
   /// This rank's positions of its rows.
   PipelineBatch batch_of(const at::Tensor& inputs, const at::Tensor& targets,
                          const at::Tensor& documents) const;
+  /// The indices of this rank's tokens in the global batch.
+  at::Tensor places_of(const at::Tensor& inputs, const PackedRows* documents) const;
   /// This rank's tokens / all tokens of a batch.
   double share() const;
   /// An expert without tokens has no gradient, so that the optimizer leaves it alone.

@@ -52,6 +52,12 @@ Dispatch dispatch_of(const ParallelSection& parallel) {
   return parallel.dispatch == "all_gather" ? Dispatch::kAllGather : Dispatch::kAllToAll;
 }
 
+CapacityOptions capacity_of(const TrainSection& train) {
+  return {
+      .factor = train.expert_capacity_factor,
+      .policy = train.token_drop_policy == "position" ? DropPolicy::kPosition : DropPolicy::kProbs};
+}
+
 Recompute recompute_of(const ParallelSection& parallel) {
   if (parallel.recompute == "none") return Recompute::kNone;
   return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
@@ -123,6 +129,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
                                      .sequence = config.parallel.sp,
                                      .tensor_async = config.parallel.tp_async,
                                      .dispatch = dispatch_of(config.parallel),
+                                     .capacity = capacity_of(config.train),
                                      .recompute = recompute_of(config.parallel),
                                      .context = context,
                                      .fsdp = fsdp_of(config.parallel)}),

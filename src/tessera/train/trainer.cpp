@@ -90,6 +90,8 @@ void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   const at::Tensor load = (tokens / tokens.mean()).cpu();
   metrics.expert_load.assign(load.const_data_ptr<double>(),
                              load.const_data_ptr<double>() + load.numel());
+  if (!balance.dropped.defined()) return;
+  metrics.dropped_share = (balance.dropped.sum() / balance.counts.sum()).item<double>();
 }
 
 // The time is from zero_grad() until the weights are updated and the loss is on the host. A

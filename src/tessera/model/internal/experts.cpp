@@ -1,6 +1,7 @@
 #include "tessera/model/internal/experts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 
 #include <array>
@@ -9,8 +10,8 @@
 #include "tessera/format/model_family.h"
 #include "tessera/layer/linear.h"
 #include "tessera/layer/router_balance.h"
+#include "tessera/layer/router_capacity.h"
 #include "tessera/layer/token_order.h"
-#include "tessera/model/internal/llama_block.h"
 #include "tessera/parallel/expert/expert_exchange.h"
 #include "tessera/parallel/expert/token_gather.h"
 #include "tessera/parallel/expert/token_share.h"
@@ -36,6 +37,19 @@ void list_expert(const std::string& name, const ExpertOf& expert, const at::Tens
 
 }  // namespace
 
+SharedExpert::SharedExpert(const LlamaConfig& c, const at::TensorOptions& options)
+    : mlp(c.hidden_size, c.shared_expert_intermediate_size, /*has_bias=*/false, options),
+      gate(make_parameter({1, c.hidden_size}, options)) {}
+
+at::Tensor SharedExpert::operator()(const at::Tensor& x, const Pass& pass) const {
+  return at::sigmoid(linear(x, gate, {}, pass)) * mlp(x, pass);
+}
+
+void SharedExpert::list(const std::string& block, Parameters& to) const {
+  mlp.list(block + ".shared_expert", to);
+  to.push_back({block + ".shared_expert_gate.weight", gate});
+}
+
 Experts::Experts(const LlamaConfig& c, int64_t layer, const at::TensorOptions& options)
     : model_type(c.model_type),
       index(index_of(layer, c)),
@@ -46,6 +60,7 @@ Experts::Experts(const LlamaConfig& c, int64_t layer, const at::TensorOptions& o
     up.push_back(make_parameter({c.expert_size(), c.hidden_size}, options));
     down.push_back(make_parameter({c.hidden_size, c.expert_size()}, options));
   }
+  if (c.shared_expert_intermediate_size > 0) shared.emplace(c, options);
 }
 
 at::Tensor Experts::operator()(const at::Tensor& x, const Pass& pass) const {
@@ -55,17 +70,29 @@ at::Tensor Experts::operator()(const at::Tensor& x, const Pass& pass) const {
                                  ? routing.weights
                                  : pass.balance->join(routing, logits, index, !pass.second_run);
   const auto tokens = [&](const at::Tensor& y) { return own_tokens(y.flatten(0, 1), pass); };
-  const Routing own{.experts = tokens(routing.experts), .weights = tokens(weights)};
+  const at::Tensor chosen =
+      pass.capacity == nullptr ? routing.experts : pass.capacity->keep(routing, pass.places, index);
+  const Routing own{.experts = tokens(chosen), .weights = tokens(weights)};
   const bool gathers = pass.experts != nullptr && pass.experts->dispatch == Dispatch::kAllGather;
-  const at::Tensor sums = gathers ? by_tokens(tokens(x), own, pass) : by_rows(tokens(x), own, pass);
-  return all_tokens(sums, pass).view_as(x);
+  at::Tensor of_shared;
+  const auto run_shared = [&] {
+    if (shared) of_shared = (*shared)(x, pass);
+  };
+  if (gathers) run_shared();
+  const at::Tensor sums =
+      gathers ? by_tokens(tokens(x), own, pass) : by_rows(tokens(x), own, pass, run_shared);
+  const at::Tensor routed = all_tokens(sums, pass).view_as(x);
+  return shared ? routed + of_shared : routed;
 }
 
-at::Tensor Experts::by_rows(const at::Tensor& x, const Routing& routing, const Pass& pass) const {
+at::Tensor Experts::by_rows(const at::Tensor& x, const Routing& routing, const Pass& pass,
+                            const std::function<void()>& meanwhile) const {
   TokenOrder order = order_by_expert(routing.experts, router.size(0));
   order.row_scale = pass.experts == nullptr ? 1 : pass.experts->row_scale;
   const ExpertExchange exchange(order.counts, x.device(), pass);
-  const at::Tensor rows = exchange.send(expert_rows(x, order));
+  const ExpertExchange::InFlight sent = exchange.start(expert_rows(x, order));
+  meanwhile();
+  const at::Tensor rows = exchange.finish(sent);
   const at::Tensor results = compute(rows, exchange.counts(), pass);
   return combine_rows(exchange.give_back(results), routing.weights, order);
 }
@@ -100,6 +127,7 @@ void Experts::list(const std::string& name, Parameters& to) const {
     list_expert(concat(prefix, names.up), expert, up[at], 0, to);
     list_expert(concat(prefix, names.down), expert, down[at], 1, to);
   }
+  if (shared) shared->list(block, to);
 }
 
 }  // namespace tessera::model::detail

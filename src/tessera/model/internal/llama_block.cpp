@@ -1,7 +1,6 @@
 #include "tessera/model/internal/llama_block.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/silu.h>
 
 #include <array>
 
@@ -13,29 +12,9 @@
 
 namespace tessera::model::detail {
 
-at::Tensor make_parameter(at::IntArrayRef shape, const at::TensorOptions& options) {
-  return unallocated(shape, options).requires_grad_();
-}
-
 void check_filled(const at::Tensor& tensor) {
   if (!is_unallocated(tensor)) return;
   throw StateError("the Llama has no weights yet; call load() or initialize() first");
-}
-
-Projection::Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut,
-                       const at::TensorOptions& options)
-    : weight(make_parameter({outputs, inputs}, options)), cut(cut) {
-  if (has_bias) bias = make_parameter({outputs}, options);
-}
-
-// A layer sharded by its inputs adds its bias once, to the sum.
-void Projection::list(const std::string& name, Parameters& to, std::optional<int64_t> heads) const {
-  const bool by_outputs = cut == CutBy::kOutputs;
-  to.push_back({name + ".weight", weight, by_outputs ? 0 : 1});
-  to.back().tensor_blocks = heads;
-  if (!bias.defined()) return;
-  to.push_back({name + ".bias", bias, by_outputs ? std::optional<size_t>(0) : std::nullopt});
-  if (by_outputs) to.back().tensor_blocks = heads;
 }
 
 void Rotary::ensure_table(int64_t positions, const at::TensorOptions& options) {
@@ -65,12 +44,12 @@ Attention::Attention(const LlamaConfig& c, const at::TensorOptions& options)
       num_heads(c.num_attention_heads),
       num_kv_heads(c.num_key_value_heads),
       window(c.sliding_window),
-      q(c.hidden_size, c.num_attention_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
-        options),
-      k(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
-        options),
-      v(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias, CutBy::kOutputs,
-        options),
+      q(c.hidden_size, c.num_attention_heads * c.head_dim, c.attention_bias || c.qkv_bias,
+        CutBy::kOutputs, options),
+      k(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias || c.qkv_bias,
+        CutBy::kOutputs, options),
+      v(c.hidden_size, c.num_key_value_heads * c.head_dim, c.attention_bias || c.qkv_bias,
+        CutBy::kOutputs, options),
       o(c.num_attention_heads * c.head_dim, c.hidden_size, c.attention_bias, CutBy::kInputs,
         options) {
   if (!c.qk_norm) return;
@@ -104,23 +83,6 @@ void Attention::list(const std::string& name, Parameters& to) const {
   if (k_norm) list_norm(".k_norm.weight", *k_norm);
 }
 
-SwiGlu::SwiGlu(const LlamaConfig& c, const at::TensorOptions& options)
-    : gate(c.hidden_size, c.intermediate_size, c.mlp_bias, CutBy::kOutputs, options),
-      up(c.hidden_size, c.intermediate_size, c.mlp_bias, CutBy::kOutputs, options),
-      down(c.intermediate_size, c.hidden_size, c.mlp_bias, CutBy::kInputs, options) {}
-
-at::Tensor SwiGlu::operator()(const at::Tensor& x, const Pass& pass) const {
-  const std::vector<at::Tensor> wide =
-      column_linear(x, std::array{gate.weights(), up.weights()}, pass);
-  return row_linear(at::silu(wide[0]) * wide[1], down.weight, down.bias, pass);
-}
-
-void SwiGlu::list(const std::string& name, Parameters& to) const {
-  gate.list(name + ".gate_proj", to);
-  up.list(name + ".up_proj", to);
-  down.list(name + ".down_proj", to);
-}
-
 Norm::Norm(int64_t size, double eps, const at::TensorOptions& options)
     : weight(make_parameter({size}, options)), eps(eps) {}
 
@@ -133,7 +95,7 @@ namespace {
 std::variant<SwiGlu, Experts> make_mlp(const LlamaConfig& config, int64_t layer,
                                        const at::TensorOptions& options) {
   if (config.has_experts(layer)) return Experts(config, layer, options);
-  return SwiGlu(config, options);
+  return SwiGlu(config.hidden_size, config.intermediate_size, config.mlp_bias, options);
 }
 
 }  // namespace

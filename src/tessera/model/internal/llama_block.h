@@ -12,35 +12,15 @@
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/unit.h"
 #include "tessera/model/internal/experts.h"
-#include "tessera/parallel/tensor/column_linear.h"
+#include "tessera/model/internal/swiglu.h"
 
 /// The layers of a Llama. Shapes in comments: B batch, S positions, D hidden_size, H heads, K
-/// key-value heads, h head_dim, F intermediate_size, V vocab_size.
+/// key-value heads, h head_dim, V vocab_size.
 namespace tessera::model::detail {
-
-/// A parameter without memory.
-at::Tensor make_parameter(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// StateError if the tensor has no memory. One tensor per unit is enough: strategies fill and free
 /// whole units.
 void check_filled(const at::Tensor& tensor);
-
-/// Which dimension of a linear layer's weight tensor parallelism shards.
-enum class CutBy { kOutputs, kInputs };
-
-struct Projection {
-  Projection(int64_t inputs, int64_t outputs, bool has_bias, CutBy cut,
-             const at::TensorOptions& options);
-
-  /// `heads` stay whole when the layer is cut.
-  void list(const std::string& name, Parameters& to,
-            std::optional<int64_t> heads = std::nullopt) const;
-  LinearWeights weights() const { return {weight, bias}; }
-
-  at::Tensor weight;
-  at::Tensor bias;  // Undefined if there is none.
-  CutBy cut;
-};
 
 /// The rotary angles of the last positions, shared by all blocks.
 class Rotary {
@@ -79,16 +59,6 @@ struct Attention {
   int64_t head_dim, num_heads, num_kv_heads, window;
   Projection q, k, v, o;
   std::optional<Norm> q_norm = std::nullopt, k_norm = std::nullopt;  // Of each head.
-};
-
-struct SwiGlu {
-  SwiGlu(const LlamaConfig& config, const at::TensorOptions& options);
-
-  // [B, S, D] → [B, S, F] → [B, S, D]
-  at::Tensor operator()(const at::Tensor& x, const Pass& pass) const;
-  void list(const std::string& name, Parameters& to) const;
-
-  Projection gate, up, down;
 };
 
 struct Block {

@@ -91,9 +91,14 @@ void ExpertExchange::sort(const at::Tensor& received) {
   }
 }
 
-at::Tensor ExpertExchange::send(const at::Tensor& rows) const {
-  if (parallel_ == nullptr) return rows;
-  at::Tensor arrived = differentiable::all_to_all(rows, sent_, received_, parallel_->ep);
+ExpertExchange::InFlight ExpertExchange::start(const at::Tensor& rows) const {
+  if (parallel_ == nullptr) return {.tensor = rows};
+  return differentiable::start_all_to_all(rows, sent_, received_, parallel_->ep);
+}
+
+at::Tensor ExpertExchange::finish(const InFlight& sent) const {
+  if (parallel_ == nullptr) return sent.tensor;
+  at::Tensor arrived = differentiable::finish(sent);
   const Group etp = parallel_->etp;
   if (etp.size() > 1) {
     arrived = differentiable::linear_map(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/comm/differentiable.h"
 #include "tessera/layer/pass.h"
 #include "tessera/topology/box.h"
 
@@ -34,9 +35,15 @@ class ExpertExchange {
   /// Rows per expert of this rank.
   const std::vector<int64_t>& counts() const& { return counts_; }
 
-  /// **Collective**, in the forward and in the backward pass, like the next one. `rows` are sorted
-  /// by expert, of all experts; the result by expert, of this rank's.
-  at::Tensor send(const at::Tensor& rows) const;
+  /// Rows on their way.
+  using InFlight = differentiable::InFlight;
+  /// **Collective**, in the forward and in the backward pass, like the next ones. `rows` are sorted
+  /// by expert, of all experts; the result by expert, of this rank's. What is computed between
+  /// start() and finish() overlaps with the all-to-all: in the forward pass, and its backward with
+  /// the all-to-all of the gradients.
+  InFlight start(const at::Tensor& rows) const;
+  at::Tensor finish(const InFlight& sent) const;
+  at::Tensor send(const at::Tensor& rows) const { return finish(start(rows)); }
   /// From the results of this rank's experts, on each rank of etp a part of the sum, to the results
   /// of the rows that it sent.
   at::Tensor give_back(const at::Tensor& results) const;
