@@ -182,6 +182,7 @@ void restore(TrainJob& job, const Checkpoint& checkpoint) {
             job.config.train.steps, "; give a larger --steps to continue it");
   if (!job.config.run.resume_anyway) check_samples(checkpoint, job.batches.batches().samples());
   load_optimizer(checkpoint, *job.optimizer, job.model.engine.parameters());
+  load(checkpoint, entries_of(job.model.engine.buffers()));
   // A run that was not in float16 has no scale to restore.
   if (job.scaler && checkpoint.index().state.contains("loss_scale")) {
     job.scaler->restore(
