@@ -66,11 +66,12 @@ void remove_stale(const std::string& draft) {
   if (error) refuse("remove", draft, error);
 }
 
-void make_folder(const std::string& path) {
+/// Whether it is new.
+bool make_folder(const std::string& path) {
   std::error_code error;
   const bool is_new = fs::create_directories(path, error);
   if (error) refuse("create", path, error);
-  if (is_new) sync_folder(parent_of(path));
+  return is_new;
 }
 
 // Nobody takes it for a complete one while it is being removed.
@@ -96,9 +97,10 @@ CheckpointDraft::CheckpointDraft(std::string final_path, int64_t bytes)
   path_ = final_path_ + std::string(kSuffix);
   TSR_CHECK(is_absent(final_path_), final_path_,
             " exists already; choose another folder, or remove it");
-  make_folder(parent_of(final_path_));
+  const std::string parent = parent_of(final_path_);
+  if (make_folder(parent)) sync_folder(parent_of(parent));
   remove_stale(path_);
-  check_space(parent_of(final_path_), bytes);
+  check_space(parent, bytes);
   std::error_code error;
   if (!fs::create_directory(path_, error)) refuse("create", path_, error);
   folder_ = open_folder(path_);
