@@ -5,10 +5,12 @@
 // The state of all ranks is 1 GiB. Rank 0 prints its figures as one line of JSON.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
+#include <sys/resource.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -38,52 +40,80 @@ CheckpointEntries state_of(const World& world) {
   return entries;
 }
 
-template <class Body>
-double time_of(const World& world, const Body& body) {
-  barrier(world.group());
-  const double start = bench::now();
-  body();
-  return bench::slowest_rank(bench::now() - start, world);
+/// One figure: a number per round.
+struct Rounds {
+  std::vector<double> seconds = {};  // Of the slowest rank.
+  std::vector<double> cpu = {};      // Of all ranks together.
+};
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-double copy_time(const World& world, const CheckpointEntries& entries) {
+double sum_over_ranks(double seconds, const World& world) {
+  const at::Tensor own = at::full({1}, seconds, at::kDouble);
+  return all_reduce(own, world.group()).wait().item<double>();
+}
+
+template <class Body>
+void time_round(Rounds& rounds, const World& world, const Body& body) {
+  barrier(world.group());
+  const double cpu = cpu_seconds();
+  const double start = bench::now();
+  body();
+  const double waited = bench::now() - start;
+  const double used = cpu_seconds() - cpu;
+  rounds.seconds.push_back(bench::slowest_rank(waited, world));
+  rounds.cpu.push_back(sum_over_ranks(used, world));
+}
+
+Rounds copy_rounds(const World& world, const CheckpointEntries& entries) {
   std::vector<at::Tensor> copies;
   for (const CheckpointEntry& entry : entries) copies.push_back(at::empty_like(entry.tensor));
   const auto copy = [&] {
     for (size_t i = 0; i < copies.size(); ++i) copies[i].copy_(entries[i].tensor);
   };
   copy();  // The first one waits for the pages.
-  return time_of(world, copy);
+  Rounds rounds;
+  for (int round = 0; round < kRounds; ++round) time_round(rounds, world, copy);
+  return rounds;
+}
+
+void remove_on_first_rank(const World& world, const std::string& path) {
+  barrier(world.group());
+  if (world.rank() == GlobalRank{0}) std::filesystem::remove_all(path);
 }
 
 Json measure(const LaunchInfo&) {
   World world = World::connect();
   const std::string folder = std::filesystem::current_path() / "ours";
   const CheckpointEntries entries = state_of(world);
-  double saved = 1e9, loaded = 1e9, unchecked = 1e9, stall = 1e9;
+  std::map<std::string, Rounds> all;
   CheckpointSaver saver(world.group());
   for (int round = 0; round < kRounds; ++round) {
     const std::string path = concat(folder, "/", round);
-    saved = std::min(saved, time_of(world, [&] { save(path, entries, world.group()); }));
-    loaded = std::min(loaded, time_of(world, [&] { load(path, entries, world.group()); }));
-    unchecked = std::min(unchecked, time_of(world, [&] { load(Checkpoint(path), entries); }));
-    const std::string later = path + "-async";
-    const double waited = time_of(world, [&] { saver.begin({.path = later}, entries); });
-    if (round > 0) stall = std::min(stall, waited);  // The first one makes the host memory.
+    time_round(all["save"], world, [&] { save(path, entries, world.group()); });
+    time_round(all["load"], world, [&] { load(path, entries, world.group()); });
+    time_round(all["load, no checksums"], world, [&] { load(Checkpoint(path), entries); });
+    remove_on_first_rank(world, path);
+    Rounds first;  // The first one makes the host memory.
+    Rounds& stall = round == 0 ? first : all["stall"];
+    time_round(stall, world, [&] { saver.begin({.path = path + "-async"}, entries); });
     saver.finish();
-    barrier(world.group());
-    if (world.rank() == GlobalRank{0}) {
-      std::filesystem::remove_all(path);
-      std::filesystem::remove_all(later);
-    }
+    remove_on_first_rank(world, path + "-async");
   }
-  const double copy = copy_time(world, entries);
+  all["copy"] = copy_rounds(world, entries);
   world.close();
-  return {{"save", saved},
-          {"load", loaded},
-          {"load unchecked", unchecked},
-          {"stall", stall},
-          {"copy", copy}};
+  Json figures;
+  for (const auto& [what, rounds] : all) {
+    figures[what] = {{"seconds", rounds.seconds}, {"cpu", rounds.cpu}};
+  }
+  return figures;
 }
 
 }  // namespace

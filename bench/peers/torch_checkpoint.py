@@ -1,6 +1,7 @@
 """One rank of torch.distributed.checkpoint on the state of bench/checkpoint_ranks.cpp. Rank 0 prints its figures as one line of JSON."""
 import json
 import os
+import resource
 import shutil
 import time
 
@@ -18,28 +19,42 @@ rows = 4096 // dist.get_world_size()
 state = {f"layers.{i}.weight": DTensor.from_local(torch.randn(rows, 2048), mesh, [Shard(0)]) for i in range(32)}
 
 
-def time_of(body):
+figures = {what: {"seconds": [], "cpu": []} for what in ("save", "load", "stall")}
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def time_round(what, body):
+    """Adds a round of the slowest rank, and the CPU time of all."""
     dist.barrier()
-    start = time.perf_counter()
+    cpu, start = cpu_seconds(), time.perf_counter()
     result = body()
-    worst = torch.tensor([time.perf_counter() - start], dtype=torch.float64)
-    dist.all_reduce(worst, dist.ReduceOp.MAX)
-    return worst.item(), result
+    waited, used = (torch.tensor([value], dtype=torch.float64) for value in (time.perf_counter() - start, cpu_seconds() - cpu))
+    dist.all_reduce(waited, dist.ReduceOp.MAX)
+    dist.all_reduce(used)
+    if what in figures:
+        figures[what]["seconds"].append(waited.item())
+        figures[what]["cpu"].append(used.item())
+    return result
 
 
-figures = {"save": 1e9, "load": 1e9, "stall": 1e9}
-for turn in range(ROUNDS):
-    path = os.path.join(os.getcwd(), "theirs", str(turn))
-    figures["save"] = min(figures["save"], time_of(lambda: dcp.save(state, checkpoint_id=path))[0])
-    figures["load"] = min(figures["load"], time_of(lambda: dcp.load(state, checkpoint_id=path))[0])
-    stall, future = time_of(lambda: dcp.async_save(state, checkpoint_id=path + "-async"))
-    if turn > 0:
-        figures["stall"] = min(figures["stall"], stall)
-    future.result()
+def remove(path):
     dist.barrier()
     if dist.get_rank() == 0:
         shutil.rmtree(path)
-        shutil.rmtree(path + "-async")
+
+
+for turn in range(ROUNDS):
+    path = os.path.join(os.getcwd(), "theirs", str(turn))
+    time_round("save", lambda: dcp.save(state, checkpoint_id=path))
+    time_round("load", lambda: dcp.load(state, checkpoint_id=path))
+    remove(path)
+    future = time_round("stall" if turn > 0 else "", lambda: dcp.async_save(state, checkpoint_id=path + "-async"))
+    future.result()
+    remove(path + "-async")
 if dist.get_rank() == 0:
     print(json.dumps(figures))
 dist.destroy_process_group()

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
+#include "tessera/draw/progress.h"
 
 namespace tessera::cli {
 namespace {
@@ -35,15 +36,20 @@ void ProgressBar::add(int64_t bytes) {
 }
 
 void ProgressBar::draw() const {
-  constexpr int64_t kCells = 24;
   const double share = std::min(static_cast<double>(done_) / static_cast<double>(total_), 1.0);
-  const auto full = static_cast<int64_t>(share * kCells);
-  std::string bar;
-  for (int64_t i = 0; i < kCells; ++i) bar += i < full ? "█" : "░";
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const auto rate = static_cast<int64_t>(static_cast<double>(done_) / std::max(seconds, 1e-3));
-  std::cerr << concat(kClearLine, label_, " ", bar, " ", fixed(100 * share, 0), " %  ",
-                      bytes_text(done_), " of ", bytes_text(total_), "  ", bytes_text(rate), "/s")
+  const double rate = static_cast<double>(done_) / std::max(seconds, 1e-3);
+  const TerminalOptions options{.width = terminal_width(STDERR_FILENO),
+                                .color = color_mode("auto", STDERR_FILENO)};
+  std::cerr << kClearLine +
+                   progress_line(
+                       share,
+                       {{label_, 6},
+                        {fixed(100 * share, 0) + " %", 5},
+                        {concat(bytes_text(done_), " of ", bytes_text(total_)), 2},
+                        {bytes_text(static_cast<int64_t>(rate)) + "/s", 3},
+                        {clock_text(static_cast<double>(total_ - done_) / rate) + " left", 4}},
+                       options)
             << std::flush;
 }
 

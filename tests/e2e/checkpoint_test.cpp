@@ -1,20 +1,13 @@
-// Checkpoints of `tessera train`, as users save, lose, resume and inspect them.
+// Checkpoints of `tessera train`, as users resume and inspect them.
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <random>
-#include <sstream>
 
 #include "tessera/base/text.h"
+#include "tests/e2e/checkpoint_fixture.h"
 #include "tests/testkit/background.h"
-#include "tests/testkit/process.h"
-#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -23,78 +16,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testkit::Background;
 using testkit::Finished;
-using testkit::TemporaryFolder;
-
-const std::string kModels = TESSERA_GOLDEN_DIR "/llama/";
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return std::move(text).str();
-}
-
-// Tokens of the golden models, whose vocabulary has at least 40.
-std::string some_tokens() {
-  std::string bytes;
-  for (int i = 0; i < 4000; ++i) {
-    bytes += static_cast<char>((i * 7 + i / 13) % 40);
-    bytes += '\0';
-  }
-  return bytes;
-}
-
-// With ./tessera test --soak the long rounds, too.
-int rounds(int usual, int soak) {
-  const char* const wanted = std::getenv("TESSERA_SOAK");
-  return wanted != nullptr && *wanted != '\0' ? soak : usual;
-}
-
-class Checkpointed : public testing::Test {
- protected:
-  const TemporaryFolder folder_;
-  const std::string run_ = folder_.path("run");
-  const std::string checkpoints_ = run_ + "/checkpoints";
-  const std::string tokens_ = folder_.file("tokens.bin", some_tokens());
-
-  std::string train(const std::string& more, const std::string& model = "untied") const {
-    return concat(" train --model ", kModels, model, " --data ", tokens_,
-                  " --batch 4 --seq 8 --lr 1e-2 --threads 1 --dtype fp64 --run-dir ", run_, " ",
-                  more);
-  }
-  static Finished tessera(const std::string& arguments) {
-    return testkit::run(TESSERA_PROGRAM + arguments);
-  }
-  static std::vector<std::string> words_of(const std::string& arguments) {
-    std::vector<std::string> words{TESSERA_PROGRAM};
-    for (const std::string_view word : split(arguments, ' ')) {
-      if (!word.empty()) words.emplace_back(word);
-    }
-    return words;
-  }
-  std::vector<double> losses() const {
-    std::vector<double> losses;
-    std::ifstream file(run_ + "/metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const json step = json::parse(line);
-      EXPECT_EQ(step["step"], losses.size()) << "each step once";
-      losses.push_back(step["loss"]);
-    }
-    return losses;
-  }
-  std::string latest() const {
-    const std::string name = text_of(checkpoints_ + "/latest");
-    return checkpoints_ + "/" + name.substr(0, name.find('\n'));
-  }
-  void expect_ok(const std::string& arguments) const {
-    const Finished result = tessera(arguments);
-    EXPECT_EQ(result.code, 0) << arguments << "\n" << result.err;
-  }
-  void expect_refused(const std::string& arguments, int code, const std::string& words) const {
-    const Finished result = tessera(arguments);
-    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
-    EXPECT_NE(result.err.find(words), std::string::npos) << arguments << "\n" << result.err;
-  }
-};
 
 // --- Resuming ---
 
@@ -142,7 +63,10 @@ TEST_F(Checkpointed, ARunThatWasKilledGoesOnBitForBit) {
   for (const auto& entry : fs::directory_iterator(checkpoints_)) {  // As if it had come no further.
     if (entry.path().filename() > "step-00000008") fs::remove_all(entry.path());
   }
-  expect_ok(train("--steps 12 --save-every 4 --keep-last 2 --nproc 1 --resume"));
+  const Finished resumed =
+      tessera(train("--steps 12 --save-every 4 --keep-last 2 --nproc 1 --resume"));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find(", resumed after step 8\n"), std::string::npos) << resumed.err;
   EXPECT_EQ(losses(), unbroken);
   const json listed = json::parse(tessera(" checkpoint ls --json " + run_).out);
   ASSERT_EQ(listed["checkpoints"].size(), 2U) << "the last 2";
@@ -156,8 +80,8 @@ TEST_F(Checkpointed, WhatWouldChangeTheCurveIsRefused) {
   expect_refused(again + "--lr 0.5", 2, "optim.lr was 0.01 and is 0.5");
   expect_refused(again + "--batch 8", 2, "data.batch was 4 and is 8");
   expect_refused(again + "--data.seed=3", 2, "--resume-anyway");
-  expect_refused(concat(" train --resume --run-dir ", run_), 2,
-                 "the run has done 4 steps of 4; give a larger --steps");
+  expect_refused(concat(" train --resume --run-dir ", run_, " --dp 2"), 2,  // Before ranks start.
+                 "tessera: the run has done 4 steps of 4; give a larger --steps");
   folder_.file("tokens.bin", some_tokens() + some_tokens());
   expect_refused(again, 2, "the data had 499 samples when the run was saved");
   expect_ok(again + "--lr 0.5 --resume-anyway");
@@ -202,92 +126,6 @@ TEST_F(Checkpointed, WeightsAloneBeginAnotherRun) {
   EXPECT_EQ(losses(), from_checkpoint);
   fs::remove_all(run_);
   expect_refused(train("--steps 2 --init-from " + first, "grouped_tied"), 1, "another model");
-}
-
-// --- Saves that fail ---
-
-TEST_F(Checkpointed, AfterAKillAtAnyMomentTheLatestLoads) {
-  std::mt19937 random(7);
-  expect_ok(train("--steps 1 --save-every 1 --dp 2 --dp-type fsdp"));
-  for (int round = 0; round < rounds(10, 200); ++round) {
-    SCOPED_TRACE(round);
-    const size_t before = losses().size();
-    {
-      Background run(words_of(concat(" train --resume --steps 1000000 --run-dir ", run_)));
-      run.await("saved ", 1 + random() % 3);
-      const auto wait = std::chrono::microseconds(random() % 40'000);
-      const auto end = std::chrono::steady_clock::now() + wait;
-      while (std::chrono::steady_clock::now() < end) {
-      }
-      run.signal(SIGKILL);
-      EXPECT_TRUE(run.leaves_nobody());
-    }
-    expect_ok(" checkpoint verify " + run_);
-    EXPECT_TRUE(fs::exists(latest() + "/checkpoint.json"));
-    const json listed = json::parse(tessera(" checkpoint ls --json " + run_).out);
-    const int64_t step = listed["checkpoints"].back()["step"];
-    EXPECT_GT(step, static_cast<int64_t>(before) - 5);
-    expect_ok(concat(" train --resume --run-dir ", run_, " --steps ", step + 1));
-    EXPECT_EQ(losses().size(), static_cast<size_t>(step + 1));
-  }
-}
-
-// The limit on a file's size ends a write at any byte, as a full disk does.
-TEST_F(Checkpointed, AFullDiskCostsOneCheckpointAndNotTheRun) {
-  std::mt19937 random(7);
-  expect_ok(train("--steps 1 --save-every 1"));
-  int64_t steps = 1;
-  for (int round = 0; round < rounds(3, 30); ++round) {
-    const std::string before = latest();
-    const auto blocks = 60 + random() % 200;  // Of 512 bytes; the weights have more.
-    steps += 2;
-    const Finished full =
-        testkit::run(concat("ulimit -f ", blocks, "; ", TESSERA_PROGRAM,
-                            " train --resume --run-dir ", run_, " --steps ", steps));
-    EXPECT_NE(full.err.find("was not saved, and the run goes on"), std::string::npos) << full.err;
-    EXPECT_EQ(latest(), before);
-    expect_ok(" checkpoint verify " + run_);
-    for (const auto& entry : fs::directory_iterator(checkpoints_)) {
-      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
-    }
-  }
-  expect_ok(concat(" train --resume --run-dir ", run_, " --steps ", steps));
-}
-
-TEST_F(Checkpointed, AFolderThatCannotBeMadeIsAWarning) {
-  fs::create_directory(run_);
-  const Finished result = tessera(train("--steps 3 --save-every 1 --no-async-save --keep-last 1"));
-  EXPECT_EQ(result.code, 0) << result.err;
-  fs::remove_all(checkpoints_);
-  folder_.file("run/checkpoints", "a file");
-  const Finished again = tessera(train("--overwrite --steps 2 --save-every 1"));
-  EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_NE(again.err.find("warning: "), std::string::npos) << again.err;
-  EXPECT_EQ(text_of(checkpoints_), "a file");
-}
-
-// --- Damage ---
-
-TEST_F(Checkpointed, DamagedFilesAreNamedAndNothingChanges) {
-  expect_ok(train("--steps 2 --save-every 2 --dp 2 --dp-type fsdp"));
-  const std::string resume = concat(" train --resume --steps 4 --run-dir ", run_);
-  fs::path victim;
-  for (const auto& entry : fs::directory_iterator(latest() + "/optim")) victim = entry.path();
-  const std::string whole = text_of(victim);
-  std::string altered = whole;
-  altered[altered.size() - 9] = static_cast<char>(altered[altered.size() - 9] ^ 4);
-  std::ofstream(victim, std::ios::binary) << altered;
-  for (const std::string& command : {resume, " checkpoint verify " + run_}) {
-    expect_refused(command, 1, victim.filename());
-    expect_refused(command, 1, "has another checksum");
-  }
-  std::ofstream(victim, std::ios::binary) << whole.substr(0, whole.size() - 1);
-  expect_refused(resume, 1, victim.filename());
-  fs::remove(victim);
-  expect_refused(resume, 1, victim.filename());
-  std::ofstream(victim, std::ios::binary) << whole;
-  expect_ok(resume);
-  EXPECT_EQ(losses().size(), 4U);
 }
 
 // --- The verbs ---

@@ -122,6 +122,28 @@ TEST(Terminal, AReaderThatIsGoneIsNamed) {
             "tessera: cannot write the output; is the disk full or the reader gone?\n");
 }
 
+TEST(Terminal, LongWorkOnCheckpointsShowsABarThatFitsAndGoes) {
+  const TemporaryFolder folder;
+  SafetensorsWriter file(folder.path("model.safetensors"), {{"w", DType::kU8, {3 << 20}}});
+  file.write(std::vector<std::byte>(3 << 20));
+  file.finish();
+  const auto command = [&](const char* terminal) {
+    const std::string to = folder.path(terminal);
+    return concat("export TERM=", terminal, "; ", kProgram, "checkpoint import ", folder.path(),
+                  " ", to, " && ", kProgram, "checkpoint verify ", to, " && ", kProgram,
+                  "checkpoint reshard ", to, " ", to, "-2 --ranks 2");
+  };
+  const std::string drawn = on_terminal(command("xterm"));
+  for (const char* const word : {"writing", "verifying"}) {
+    EXPECT_NE(drawn.find(concat("  ", word, "  ")), std::string::npos) << drawn;
+  }
+  EXPECT_NE(drawn.find("\r\x1b[K" + folder.path("xterm") + " is whole"), std::string::npos)
+      << drawn;
+  EXPECT_NE(drawn.find(" left"), std::string::npos) << drawn;
+  const std::string plain = on_terminal(command("dumb"));
+  EXPECT_EQ(plain.find("writing"), std::string::npos) << plain;
+}
+
 #ifdef TESSERA_HAS_TORCH
 TEST(Terminal, TrainingKeepsToWhatTheTerminalCan) {
   const TemporaryFolder folder;

@@ -3,44 +3,25 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <string>
 
 #include "tessera/base/text.h"
+#include "tests/e2e/run_fixture.h"
 #include "tests/testkit/contains.h"
-#include "tests/testkit/process.h"
-#include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
 namespace {
 
-using nlohmann::json;
 using testkit::contains;
 using testkit::Finished;
 
-std::string content_of_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return std::move(text).str();
-}
-
-class TrainTensor : public testing::Test {
+class TrainTensor : public TrainRun {
  protected:
-  const testkit::TemporaryFolder folder_;
-  const std::string run_ = folder_.path("run");
   const std::string tokens_ = folder_.file("tokens.bin", std::string(4096, '\1'));
 
   Finished train(const std::string& flags) const {
-    return testkit::run(concat(TESSERA_PROGRAM, " train --data ", tokens_,
-                               " --steps 2 --threads 1 --dtype fp32 --run.save=false --run-dir ",
-                               run_, " ", flags));
-  }
-  json last_step() const {
-    std::istringstream lines(content_of_file(run_ + "/metrics.jsonl"));
-    std::string line, last;
-    while (std::getline(lines, line)) last = line;
-    return json::parse(last);
+    return tessera(concat(" train --data ", tokens_,
+                          " --steps 2 --threads 1 --dtype fp32 --run.save=false --run-dir ", run_,
+                          " ", flags));
   }
 };
 
@@ -57,11 +38,11 @@ TEST_F(TrainTensor, BytesSentPerGroupAreReportedBesideTheFormula) {
   const int64_t norms = 4 * 32 * 7;      // The gradients of 7 norms.
   const int64_t loss = rows + 2 * rows;  // Two all-reduces; of 2 ranks each sends all of it.
   const int64_t sent = (3 * 10 + 2 + 3) * half + loss + norms;
-  EXPECT_EQ(last_step()["sent_bytes"]["tp"], sent);
+  EXPECT_EQ(steps().back()["sent_bytes"]["tp"], sent);
   const std::string line = concat("tp: ", with_thousands(sent),
                                   " bytes; 10 · M · L · A · (n−1)/n = ", with_thousands(30 * half));
   EXPECT_TRUE(contains(run.out, line)) << run.out;
-  EXPECT_TRUE(contains(content_of_file(run_ + "/report.html"), line));
+  EXPECT_TRUE(contains(text_of(run_ + "/report.html"), line));
 }
 
 TEST_F(TrainTensor, DegreesThatDoNotFitAFolderAreRefusedBeforeRanksStart) {

@@ -2,177 +2,208 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <map>
 
-#include "tessera/base/error.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/checkpoint/save.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
-#include "tests/ranks/engine_case.h"
+#include "tests/ranks/checkpoint_case.h"
 #include "tests/testkit/temporary_folder.h"
-#include "tests/testkit/throws.h"
 
 namespace tessera {
 namespace {
 
-namespace fs = std::filesystem;
 using testkit::run_ranks;
 
 constexpr int64_t kBroken = 5;  // Steps before the save, and after it.
 constexpr double kNear = 1e-9;
 
-/// A layout of the world.
-struct Way {
-  std::string name;
-  Case c;
-};
-
-Case case_of(int64_t dp, int64_t shard, int64_t tp, int64_t pp) {
-  return {.dp = dp,
-          .pp = pp,
-          .microbatches = pp > 1 ? 2 * pp : 1,
-          .adamw = true,
-          .shard = shard,
-          .rate = 1e-2,
-          .tp = tp,
-          .sequence = tp < 4};  // Rows of 6 tokens.
-}
-
-Case pipeline(int64_t dp, int64_t shard, int64_t pp, ScheduleKind kind) {
-  Case c = case_of(dp, shard, 1, pp);
-  c.kind = kind;
-  return c;
-}
-
-Case zero1(int64_t replicas, int64_t shard) {
-  Case c = case_of(replicas, shard, 1, 1);
-  c.fsdp.reshard = Reshard::kKeep;
-  return c;
-}
-
 std::vector<Way> ways_of_two() {
-  return {{"dp", case_of(2, 1, 1, 1)},
-          {"fsdp", case_of(1, 2, 1, 1)},
-          {"zero1", zero1(1, 2)},
-          {"tp", case_of(1, 1, 2, 1)},
-          {"pp 1f1b", pipeline(1, 1, 2, ScheduleKind::k1F1B)},
-          {"pp zbv", pipeline(1, 1, 2, ScheduleKind::kZBVZeroBubble)},
-          {"pp interleaved", pipeline(1, 1, 2, ScheduleKind::kInterleaved1F1B)}};
+  return {{"single"},
+          {"dp", {.dp_replicate = 2}},
+          {"fsdp", {.dp_shard = 2}},
+          {"zero1", {.dp_shard = 2}, {.keep = true}},
+          {"tp", {.tp = 2}},
+          {"cp", {.cp = 2}},
+          {"pp 1f1b", {.pp = 2}},
+          {"pp zbv", {.pp = 2}, {.kind = ScheduleKind::kZBVZeroBubble}},
+          {"pp interleaved", {.pp = 2}, {.kind = ScheduleKind::kInterleaved1F1B}}};
+}
+
+std::vector<Way> expert_ways_of_two() {
+  return {{"single"},
+          {"ep", {.dp_replicate = 2, .ep = 2}},
+          {"dp", {.dp_replicate = 2}},
+          {"ep × fsdp", {.dp_shard = 2, .ep = 2}},
+          {"tp", {.tp = 2}},
+          {"etp", {.dp_replicate = 2, .etp = 2}},
+          {"cp, ep", {.cp = 2, .ep = 2}},
+          {"fsdp", {.dp_shard = 2}}};
 }
 
 std::vector<Way> ways_of_four() {
-  return {{"dp", case_of(4, 1, 1, 1)},
-          {"fsdp", case_of(1, 4, 1, 1)},
-          {"hsdp", case_of(2, 2, 1, 1)},
-          {"zero1", zero1(1, 4)},
-          {"tp × fsdp", case_of(1, 2, 2, 1)},
-          {"tp 4, with copies of heads", case_of(1, 1, 4, 1)},
-          {"pp × dp", pipeline(2, 1, 2, ScheduleKind::k1F1B)},
-          {"pp × fsdp, zbv", pipeline(1, 2, 2, ScheduleKind::kZBVZeroBubble)},
-          {"pp × tp", case_of(1, 1, 2, 2)},
-          {"pp 4, gpipe", pipeline(1, 1, 4, ScheduleKind::kGPipe)}};
+  return {{"dp", {.dp_replicate = 4}},
+          {"cp × tp", {.cp = 2, .tp = 2}},
+          {"fsdp", {.dp_shard = 4}},
+          {"hsdp", {.dp_replicate = 2, .dp_shard = 2}},
+          {"zero1", {.dp_shard = 4}, {.keep = true}},
+          {"tp × fsdp", {.dp_shard = 2, .tp = 2}},
+          {"cp × fsdp", {.dp_shard = 2, .cp = 2}},
+          {"tp 4, with copies of heads", {.tp = 4}},
+          {"pp × dp", {.pp = 2, .dp_replicate = 2}},
+          {"pp × fsdp, zbv", {.pp = 2, .dp_shard = 2}, {.kind = ScheduleKind::kZBVZeroBubble}},
+          {"pp × tp", {.pp = 2, .tp = 2}},
+          {"pp 4, gpipe", {.pp = 4}, {.kind = ScheduleKind::kGPipe}}};
 }
 
-// Steps first to last of a run, into `losses`.
-void steps(const Case& c, Engine& engine, Optimizer& optimizer, Span which,
-           std::vector<double>& losses) {
-  const Span rows = engine.rows();
-  const auto mine = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
-  for (int64_t step = which.begin; step < which.end; ++step) {
-    optimizer.zero_grad();
-    const at::Tensor loss = engine.train_step(mine(tokens(c, step)), mine(targets(c, step)));
-    losses.push_back(loss.item<double>());
-    clip_grads_(engine.parameters(), engine.grad_norm(), 0.5);
-    optimizer.step(c.rate);
-  }
+std::vector<Way> expert_ways_of_four() {
+  return {{"single"},
+          {"ep 4", {.dp_replicate = 4, .ep = 4}},
+          {"tp × fsdp", {.dp_shard = 2, .tp = 2}},
+          {"ep 2 × dp 2", {.dp_replicate = 4, .ep = 2}},
+          {"fsdp", {.dp_shard = 4}},
+          {"ep 2 × pp 2", {.pp = 2, .dp_replicate = 2, .ep = 2}},
+          {"ep 2 × fsdp", {.dp_shard = 4, .ep = 2}},
+          {"ep 2 × etp 2", {.dp_replicate = 4, .ep = 2, .etp = 2}},
+          {"cp × tp, ep", {.cp = 2, .tp = 2, .ep = 2}},
+          {"ep 2 × etp 2 × fsdp", {.dp_shard = 4, .ep = 2, .etp = 2}}};
 }
 
-CheckpointEntries all_entries(const Engine& engine, const Optimizer& optimizer) {
-  CheckpointEntries entries = entries_of(engine.parameters());
-  for (CheckpointEntry& entry : entries_of(optimizer, engine.parameters())) {
-    entries.push_back(std::move(entry));
+// Steps of a run, into `losses`.
+void steps(Run& run, Span which, std::vector<double>& losses) {
+  for (int64_t step = which.begin; step < which.end; ++step) losses.push_back(run.train(step));
+}
+
+CheckpointEntries all_entries(const Run& run) {
+  CheckpointEntries entries = entries_of(run.parameters);
+  for (const CheckpointEntries& more :
+       {entries_of(*run.optimizer, run.parameters), entries_of(run.buffers)}) {
+    entries.insert(entries.end(), more.begin(), more.end());
   }
   return entries;
 }
 
-std::string shared_folder(const std::string& mine, const Group& group) {
-  return broadcast_object(mine, GroupRank{0}, group);
+// A run with the values of a checkpoint.
+Run resumed(World& world, const Way& way, const Subject& subject, const Checkpoint& from) {
+  Run run = make_run(world, way, subject,
+                     [&](const Parameters& parameters) { load_parameters(from, parameters); });
+  load_optimizer(from, *run.optimizer, run.parameters);
+  load(from, entries_of(run.buffers));
+  return run;
 }
 
 // Trains the first half and saves it.
-std::vector<double> train_and_save(World& world, Case c, bool tied, const std::string& path) {
-  c.tied = tied;
-  Engine engine = engine_of(world, c, at::kDouble);
-  const auto optimizer = optimizer_of(c, engine.parameters());
+std::vector<double> train_and_save(World& world, const Way& way, const Subject& subject,
+                                   const std::string& path) {
+  Run run = make_run(world, way, subject);
   std::vector<double> losses;
-  steps(c, engine, *optimizer, {0, kBroken}, losses);
-  save(path, all_entries(engine, *optimizer), world.group());
+  steps(run, {0, kBroken}, losses);
+  save(path, all_entries(run), world.group());
   return losses;
 }
 
-// The second half in another layout, compared with one process; not a byte too much is read.
-void resume(World& world, const Way& way, bool tied, const std::string& path,
-            const Reference& alone, std::vector<double> losses, const std::string& from) {
-  SCOPED_TRACE(concat(from, " to ", way.name, tied ? ", tied" : ""));
-  Case c = way.c;
-  c.tied = tied;
-  const Checkpoint checkpoint(path);
-  const LlamaConfig config = config_of(c);
-  Model model = llama_model(config, {.dtype = at::kDouble, .device = testkit::device()});
-  model.fill = [&](const Parameters& parameters) { load_parameters(checkpoint, parameters); };
-  const Plan plan =
-      train_plan(world.size(), {.pp = c.pp, .dp_replicate = c.dp, .dp_shard = c.shard, .tp = c.tp});
-  Engine engine = compose(model, realize(plan, world),
-                          {.batch = c.batch,
-                           .schedule = schedule_of(c),
-                           .device = testkit::device(),
-                           .sequence = c.sequence,
-                           .fsdp = c.fsdp});
-  const auto optimizer = optimizer_of(c, engine.parameters());
-  load_optimizer(checkpoint, *optimizer, engine.parameters());
-  int64_t held = 0;
-  for (const CheckpointEntry& entry : all_entries(engine, *optimizer)) {
-    held += static_cast<int64_t>(entry.tensor.nbytes());
-  }
-  const int64_t twice = tied && c.pp > 1 ? 17 * 8 * 8 : 0;  // Stages of one rank that share it.
-  RANK_EXPECT(checkpoint.bytes_read() - held <= twice) << checkpoint.bytes_read() << " of " << held;
-  steps(c, engine, *optimizer, {kBroken, 2 * kBroken}, losses);
-  RANK_EXPECT(are_close(losses, alone.trained.losses, kNear)) << from << " to " << way.name;
-  expect_same_parameters(c, engine.parameters(), alone.model, kNear);
+/// A run in one process that was not broken.
+struct Unbroken {
+  Run run;
+  std::vector<double> losses = {};
+};
+
+Unbroken unbroken(World& world, const Subject& subject) {
+  Unbroken alone{make_run(world, {"single"}, subject)};
+  steps(alone.run, {0, 2 * kBroken}, alone.losses);
+  return alone;
 }
 
-Reference unbroken(bool tied) {
-  Case c = case_of(1, 1, 1, 1);
-  c.tied = tied;
-  c.steps = 2 * kBroken;
-  return train_alone(c);
+void expect_same(const Parameters& mine, const Parameters& whole) {
+  std::map<std::string, at::Tensor> expected;
+  for (const Parameter& parameter : whole) expected[parameter.name] = parameter.tensor;
+  for (const Parameter& parameter : mine) {
+    const at::Tensor part = elements_of(expected.at(parameter.name), parameter.place.part);
+    const at::Tensor own = parameter.tensor.detach().reshape(-1).to(part.options());
+    RANK_EXPECT(at::allclose(own, part, kNear, kNear)) << parameter.name;
+  }
+}
+
+// The second half in another layout, compared with one process; not a byte too much is read.
+void resume(World& world, const Way& way, const Subject& subject, const std::string& path,
+            const Unbroken& alone, std::vector<double> losses, const std::string& from) {
+  SCOPED_TRACE(concat(from, " to ", way.name, ", ", subject.name));
+  const Checkpoint checkpoint(path);
+  Run run = resumed(world, way, subject, checkpoint);
+  int64_t held = 0;
+  for (const CheckpointEntry& entry : all_entries(run)) {
+    held += static_cast<int64_t>(entry.tensor.nbytes());
+  }
+  const int64_t twice =  // Stages of one rank that share it.
+      subject.config.tie_word_embeddings && way.dims.pp > 1 ? 17 * 8 * 8 : 0;
+  RANK_EXPECT(checkpoint.bytes_read() - held <= twice) << checkpoint.bytes_read() << " of " << held;
+  steps(run, {kBroken, 2 * kBroken}, losses);
+  RANK_EXPECT(are_close(losses, alone.losses, kNear));
+  expect_same(run.parameters, alone.run.parameters);
+  expect_same(run.buffers, alone.run.buffers);
 }
 
 // Checkpoints of this world's ways, and each continued in each other way.
-void check_ways(World& world, const std::vector<Way>& ways) {
+void check_ways(World& world, const std::vector<Way>& ways, const Subject& subject) {
   const testkit::TemporaryFolder own;
-  const std::string folder = shared_folder(own.path(), world.group());
-  for (const bool tied : {false, true}) {
-    const Reference alone = unbroken(tied);
-    for (size_t i = 0; i < ways.size(); ++i) {
-      const std::string path = concat(folder, "/", i, tied);
-      const auto losses = train_and_save(world, ways[i].c, tied, path);
-      // Next, and next but two: each way is left and entered twice.
-      for (const size_t to : {(i + 1) % ways.size(), (i + 3) % ways.size()}) {
-        resume(world, ways[to], tied, path, alone, losses, ways[i].name);
-      }
+  const std::string folder = broadcast_object(own.path(), GroupRank{0}, world.group());
+  const Unbroken alone = unbroken(world, subject);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const std::string path = concat(folder, "/", i);
+    const auto losses = train_and_save(world, ways[i], subject, path);
+    // Next, and next but two: each way is left and entered twice.
+    for (const size_t to : {(i + 1) % ways.size(), (i + 3) % ways.size()}) {
+      resume(world, ways[to], subject, path, alone, losses, ways[i].name);
     }
   }
   barrier(world.group());
 }
 
+// Saved in one dtype, continued in float64: the same in a layout and in one process. With 16 bits,
+// the values come from the float32 masters.
+void check_dtype(World& world, at::ScalarType dtype, const Way& from, const Way& to) {
+  SCOPED_TRACE(concat(from.name, " in ", dtype, " to ", to.name));
+  const testkit::TemporaryFolder own;
+  const std::string folder = broadcast_object(own.path(), GroupRank{0}, world.group());
+  const std::string path = folder + "/other_dtype";
+  Subject subject = experts();
+  subject.dtype = dtype;
+  train_and_save(world, from, subject, path);
+  const Checkpoint checkpoint(path);
+  subject.dtype = at::kDouble;
+  Unbroken alone{resumed(world, {"single"}, subject, checkpoint)};
+  const Parameter& first = alone.run.parameters.front();
+  const at::Tensor saved = at::empty_like(first.tensor, at::kFloat);
+  load(checkpoint, {{dtype == at::kFloat ? first.name : state_name(first.name, "master"), saved}});
+  RANK_EXPECT(first.tensor.detach().equal(saved.to(at::kDouble))) << "no bit is lost";
+  RANK_EXPECT(!saved.to(at::kBFloat16).to(at::kFloat).equal(saved)) << "16 bits would lose some";
+  steps(alone.run, {kBroken, 2 * kBroken}, alone.losses);
+  Run run = resumed(world, to, subject, checkpoint);
+  std::vector<double> losses;
+  steps(run, {kBroken, 2 * kBroken}, losses);
+  RANK_EXPECT(are_close(losses, alone.losses, kNear));
+  expect_same(run.parameters, alone.run.parameters);
+  barrier(world.group());
+}
+
 TEST(CheckpointRanks, TwoRanksGoOnInAnyLayout) {
-  run_ranks(2, [](World& world) { check_ways(world, ways_of_two()); });
+  run_ranks(2, [](World& world) {
+    for (const bool tied : {false, true}) check_ways(world, ways_of_two(), dense(tied));
+    check_ways(world, expert_ways_of_two(), experts());
+  });
 }
 
 TEST(CheckpointRanks, FourRanksGoOnInAnyLayout) {
-  run_ranks(4, [](World& world) { check_ways(world, ways_of_four()); });
+  run_ranks(4, [](World& world) {
+    for (const bool tied : {false, true}) check_ways(world, ways_of_four(), dense(tied));
+    check_ways(world, expert_ways_of_four(), experts());
+    const std::vector<Way> ways = expert_ways_of_four();
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      check_dtype(world, dtype, ways[6], ways[2]);
+      check_dtype(world, dtype, ways[1], ways[4]);
+    }
+  });
 }
 
 }  // namespace

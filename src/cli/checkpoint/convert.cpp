@@ -10,6 +10,7 @@
 #include "cli/checkpoint/actions.h"
 #include "cli/parse.h"
 #include "cli/progress_bar.h"
+#include "cli/verify_files.h"
 #include "tessera/base/check.h"
 #include "tessera/base/read_file.h"
 #include "tessera/base/terminal_text.h"
@@ -151,7 +152,7 @@ int checkpoint_reshard(const std::vector<std::string>& arguments) {
   if (const auto done = parse(app, arguments)) return *done;
   check_flags(flags, "reshard");
   const Checkpoint from(find_checkpoint(flags.from));
-  for (size_t i = 0; i < from.index().files.size(); ++i) from.verify(i);
+  verify_files(from);
   write(source_of(from), flags);
   say(flags);
   return kOk;

@@ -9,6 +9,7 @@
 #include "cli/progress_bar.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "cli/verify_files.h"
 #include "tessera/base/check.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/format/checkpoint/checkpoint.h"
@@ -114,16 +115,6 @@ Json tensors_json(const CheckpointIndex& index) {
   return tensors;
 }
 
-void verify_one(const std::string& path) {
-  const Checkpoint checkpoint(path);
-  const auto& files = checkpoint.index().files;
-  ProgressBar bar("verifying", checkpoint.index().total_bytes());
-  for (size_t i = 0; i < files.size(); ++i) {
-    checkpoint.verify(i);
-    bar.add(files[i].bytes);
-  }
-}
-
 }  // namespace
 
 int checkpoint_ls(const std::vector<std::string>& arguments) {
@@ -180,8 +171,8 @@ int checkpoint_verify(const std::vector<std::string>& arguments) {
   if (const auto done = parse(app, arguments)) return *done;
   check_path(flags, "verify");
   for (const std::string& path : checkpoints_of(flags.path)) {
-    verify_one(path);
     const Checkpoint checkpoint(path);
+    verify_files(checkpoint);
     std::cout << visible(path) << " is whole: " << checkpoint.index().tensors.size() << " tensors, "
               << bytes_text(checkpoint.index().total_bytes()) << "\n";
   }

@@ -9,6 +9,7 @@
 #include "cli/parse.h"
 #include "cli/progress_bar.h"
 #include "cli/verbs.h"
+#include "cli/verify_files.h"
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
 #include "tessera/base/read_file.h"
@@ -105,9 +106,7 @@ void export_checkpoint(const std::string& path, const std::string& to, int64_t s
     throw DataError(
         concat(path, " holds no config.json of a model; was it saved by tessera train?"));
   }
-  for (size_t i = 0; i < checkpoint.index().files.size(); ++i) {
-    if (checkpoint.index().files[i].path.starts_with(kModelSubfolder)) checkpoint.verify(i);
-  }
+  verify_files(checkpoint, kModelSubfolder);
   copy_weights(checkpoint, to, shard_bytes);
   write_config(config->second, to);
 }

@@ -177,7 +177,7 @@ void announce(const TrainConfig& config, const TrainJob& job) {
       " steps of ", config.data.batch, " × ", config.data.seq, " tokens on ",
       ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
       job.options.first_step == 0 ? ""
-                                  : concat(", resumed after step ", job.options.first_step - 1),
+                                  : concat(", resumed after step ", job.options.first_step),
       "\n");
 }
 

@@ -10,6 +10,7 @@
 #include "tessera/checkpoint/save.h"
 #include "tessera/comm/world.h"
 #include "tessera/optim/adamw.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/temporary_folder.h"
 #include "tests/testkit/throws.h"
 
@@ -17,6 +18,7 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
+using testkit::here;
 using testkit::message_of;
 using testkit::TemporaryFolder;
 
@@ -48,12 +50,14 @@ TEST_F(Checkpoints, EveryDtypeComesBackBitForBit) {
 }
 
 TEST_F(Checkpoints, ConvertsDtypesAndKeepsScalarsEmptyAndStridedTensors) {
-  const at::Tensor matrix = at::randn({4, 3});
-  save_here(
-      {{"m", matrix}, {"turned", matrix.t()}, {"s", at::full({}, 2.5)}, {"e", at::empty({0, 3})}});
-  const at::Tensor half = at::zeros({4, 3}, at::kBFloat16);
-  const at::Tensor turned = at::zeros({4, 3}).t();
-  const at::Tensor scalar = at::zeros({}, at::kDouble);
+  const at::Tensor matrix = at::randn({4, 3}, here());
+  save_here({{"m", matrix},
+             {"turned", matrix.t()},
+             {"s", at::full({}, 2.5, here())},
+             {"e", at::empty({0, 3})}});
+  const at::Tensor half = at::zeros({4, 3}, here(at::kBFloat16));
+  const at::Tensor turned = at::zeros({4, 3}, here()).t();
+  const at::Tensor scalar = at::zeros({}, here(at::kDouble));
   load_here({{"m", half}, {"turned", turned}, {"s", scalar}, {"e", at::empty({0, 3})}});
   EXPECT_TRUE(half.equal(matrix.to(at::kBFloat16)));
   EXPECT_TRUE(turned.equal(matrix.t()));
@@ -76,18 +80,22 @@ TEST_F(Checkpoints, WhatDoesNotFitIsNamed) {
 
 TEST_F(Checkpoints, AnAsynchronousSaveHasTheValuesOfItsBeginning) {
   CheckpointSaver saver(world_.group());
-  const at::Tensor tensor = at::ones({1000, 1000});
-  saver.begin({.path = path_, .step = 3, .state = {{"a", "b"}}}, {{"t", tensor}});
+  const at::Tensor tensor = at::ones({1000, 1000}, here());
+  const at::Tensor columns = at::ones({1000, 1000}, here()).narrow(1, 10, 500);
+  saver.begin({.path = path_, .step = 3, .state = {{"a", "b"}}},
+              {{"t", tensor}, {"columns", columns}});
   tensor.zero_();
+  columns.zero_();
   EXPECT_TRUE(saver.in_flight());
   EXPECT_THROW(saver.begin({.path = path_}, {}), StateError);
   const auto report = saver.finish();
   ASSERT_TRUE(report && report->succeeded());
-  EXPECT_EQ(report->bytes, 4'000'000);
+  EXPECT_EQ(report->bytes, 6'000'000);
   EXPECT_LE(report->stall_s, report->seconds);
   EXPECT_EQ(saver.finish(), std::nullopt);
-  load_here({{"t", tensor}});
-  EXPECT_TRUE(tensor.equal(at::ones({1000, 1000})));
+  load_here({{"t", tensor}, {"columns", columns}});
+  EXPECT_TRUE(tensor.equal(at::ones_like(tensor)));
+  EXPECT_TRUE(columns.equal(at::ones_like(columns)));
   EXPECT_EQ(Checkpoint(path_).index().state.at("a"), "b");
 }
 
@@ -103,11 +111,11 @@ TEST_F(Checkpoints, AFailedSaveIsReportedAndLeavesNothing) {
 // A wider parameter takes the master copy, and a missing master copy is the parameter.
 TEST_F(Checkpoints, MasterCopiesFollowTheDtype) {
   const auto parameter = [](at::ScalarType dtype) {
-    return Parameters{{"w", at::zeros({3}, dtype).requires_grad_()}};
+    return Parameters{{"w", at::zeros({3}, here(dtype)).requires_grad_()}};
   };
   const Parameters saved = parameter(at::kBFloat16);
   AdamW optimizer(saved);
-  saved[0].tensor.mutable_grad() = at::full({3}, 1, at::kBFloat16);
+  saved[0].tensor.mutable_grad() = at::full({3}, 1, here(at::kBFloat16));
   optimizer.step(1.0 / 3);
   CheckpointEntries entries = entries_of(saved);
   for (const CheckpointEntry& entry : entries_of(optimizer, saved)) entries.push_back(entry);

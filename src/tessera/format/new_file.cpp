@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "tessera/base/text.h"
@@ -12,6 +13,8 @@ namespace tessera {
 namespace {
 
 constexpr std::string_view kDraft = ".part";
+constexpr size_t kBlock = 256 << 10;  // Stays in the cache between checksum and write.
+constexpr int64_t kLeastToSend = int64_t{8} << 20;  // To the disk, at a time.
 
 }  // namespace
 
@@ -36,9 +39,21 @@ std::string_view NewFile::name_of_draft(std::string_view name) {
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
-  write_all(file_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path_);
-  checksum_ = crc32c(bytes, checksum_);
-  size_ += static_cast<int64_t>(bytes.size());
+  while (!bytes.empty()) {
+    const std::span<const std::byte> block = bytes.first(std::min(bytes.size(), kBlock));
+    checksum_ = crc32c(block, checksum_);
+    write_all(file_, {reinterpret_cast<const char*>(block.data()), block.size()}, path_);
+    size_ += static_cast<int64_t>(block.size());
+    bytes = bytes.subspan(block.size());
+    send_to_disk();
+  }
+}
+
+void NewFile::send_to_disk() {
+  if (size_ - sent_ < kLeastToSend) return;
+  // Only a hint: finish() waits for the disk and sees its errors.
+  sync_file_range(file_.get(), sent_, size_ - sent_, SYNC_FILE_RANGE_WRITE);
+  sent_ = size_;
 }
 
 void NewFile::finish() {

@@ -37,11 +37,15 @@ class NewFile {
   void finish();
 
  private:
+  /// Lets the disk work on what is written so far, so that finish() has less to wait for.
+  void send_to_disk();
+
   std::string path_;
   std::string draft_;  // Path of the unfinished file.
   Descriptor file_;
   uint32_t checksum_ = 0;
   int64_t size_ = 0;
+  int64_t sent_ = 0;  // Bytes that the disk was given.
 };
 
 }  // namespace tessera

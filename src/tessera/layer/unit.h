@@ -23,7 +23,7 @@ namespace tessera TSR_API {
 struct Unit {
   std::string name;            // "model.layers.3"
   Parameters parameters = {};  // Tensors that `forward` reads and training changes.
-  Parameters buffers = {};     // Tensors that `forward` reads and training does not change.
+  Parameters buffers = {};     // Tensors that `forward` reads and no optimizer changes.
   std::function<at::Tensor(const at::Tensor& x, const Pass& pass)> forward = {};
   /// Whether `forward` puts the expensive weight gradients into Pass::deferred.
   bool defers = false;

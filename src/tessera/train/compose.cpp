@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "tessera/base/check.h"
@@ -59,6 +60,16 @@ double share_of(const RealizedPlan& plan, const std::string& group, int64_t batc
                                 : share_of(plan, batch);
 }
 
+Parameters buffers_of(std::span<const ModelStage> stages) {
+  Parameters all;
+  for (const ModelStage& stage : stages) {
+    for (const Unit& unit : stage.units) {
+      all.insert(all.end(), unit.buffers.begin(), unit.buffers.end());
+    }
+  }
+  return all;
+}
+
 // The parameters, by the group that reduces their gradients.
 std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const RealizedPlan& plan,
                                             int64_t batch) {
@@ -66,8 +77,8 @@ std::vector<ReducedTensors> reduced_tensors(const ModelStage& stage, const Reali
   for (const Parameter& parameter : stage.parameters()) {
     by_group[parameter.place.grad_group].parameters.push_back(parameter);
   }
-  for (const Unit& unit : stage.units) {
-    for (const Parameter& buffer : unit.buffers) by_group["grad"].buffers.push_back(buffer);
+  for (const Parameter& buffer : buffers_of({&stage, 1})) {
+    by_group["grad"].buffers.push_back(buffer);
   }
   std::vector<ReducedTensors> parts;
   for (auto& [group, tensors] : by_group) {
@@ -239,6 +250,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   const Parameters parameters = trained_parameters(stages);
   return Engine({.plan = plan,
                  .parameters = parameters,
+                 .buffers = buffers_of(stages),
                  .tensor = TensorGradients(parameters, *tensor),
                  .context = context,
                  .data_parallel = std::move(data_parallel),

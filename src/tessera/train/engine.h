@@ -36,6 +36,7 @@ inline constexpr const char* kPlaces = "places";  // Pass::places, on the CPU.
 struct EngineParts {
   RealizedPlan plan;
   Parameters parameters;  // Updated by this rank's optimizer.
+  Parameters buffers;     // Unit::buffers.
   TensorGradients tensor;
   std::shared_ptr<ContextParallel> context;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
@@ -86,6 +87,9 @@ class Engine {
   /// The parameters for this rank's optimizer.
   const Parameters& parameters() const& { return parts_.parameters; }
   Parameters parameters() && { return std::move(parts_.parameters); }
+  /// The buffers of this rank's units, for checkpoints, e.g. the bias that balances a router.
+  const Parameters& buffers() const& { return parts_.buffers; }
+  Parameters buffers() && { return std::move(parts_.buffers); }
   const RealizedPlan& plan() const& { return parts_.plan; }
   RealizedPlan plan() && { return std::move(parts_.plan); }
   /// What this rank has sent so far, by the names of the plan's groups.

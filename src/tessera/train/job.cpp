@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -153,8 +154,13 @@ std::string checkpoint_of(const TrainConfig& config, bool resumes, const Group& 
 bool check_resume(const TrainConfig& config) {
   if (!config.run.resume) return false;
   const auto before = stored_config(config.run.dir);
-  if (before && !config.run.resume_anyway) check_same_curve(*before, config);
-  return before.has_value();
+  if (!before) return false;
+  if (!config.run.resume_anyway) check_same_curve(*before, config);
+  const CheckpointFolder all(std::filesystem::path(config.run.dir) / kCheckpointsFolder);
+  const int64_t step = all.newest().value_or(0);
+  TSR_CHECK(step < config.train.steps, "the run has done ", step, " steps of ", config.train.steps,
+            "; give a larger --steps to continue it");
+  return true;
 }
 
 const std::string& state_of(const Checkpoint& checkpoint, const std::string& key) {
@@ -178,10 +184,9 @@ void check_samples(const Checkpoint& checkpoint, int64_t samples) {
 // The state of a run without its weights.
 void restore(TrainJob& job, const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.index().step;
-  TSR_CHECK(step < job.config.train.steps, "the run has done ", step, " steps of ",
-            job.config.train.steps, "; give a larger --steps to continue it");
   if (!job.config.run.resume_anyway) check_samples(checkpoint, job.batches.batches().samples());
   load_optimizer(checkpoint, *job.optimizer, job.model.engine.parameters());
+  load(checkpoint, entries_of(job.model.engine.buffers()));
   // A run that was not in float16 has no scale to restore.
   if (job.scaler && checkpoint.index().state.contains("loss_scale")) {
     job.scaler->restore(

@@ -23,10 +23,11 @@ std::string exact_text(double number) {
 }
 
 CheckpointEntries entries_of(const TrainJob& job) {
-  CheckpointEntries entries = tessera::entries_of(job.model.engine.parameters());
-  for (CheckpointEntry& entry :
-       tessera::entries_of(*job.optimizer, job.model.engine.parameters())) {
-    entries.push_back(std::move(entry));
+  const Engine& engine = job.model.engine;
+  CheckpointEntries entries = tessera::entries_of(engine.parameters());
+  for (const CheckpointEntries& more : {tessera::entries_of(*job.optimizer, engine.parameters()),
+                                        tessera::entries_of(engine.buffers())}) {
+    entries.insert(entries.end(), more.begin(), more.end());
   }
   return entries;
 }

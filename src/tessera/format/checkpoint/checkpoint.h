@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -38,8 +39,8 @@ class Checkpoint {
   int64_t bytes_read() const { return bytes_read_; }
 
   /// Reads a whole file. DataError naming it if its size or checksum is not that of the index, or
-  /// its tensors are others.
-  void verify(size_t file) const;
+  /// its tensors are others. `after_block` receives the number of bytes after each block.
+  void verify(size_t file, const std::function<void(int64_t bytes)>& after_block = {}) const;
 
   std::string path_of(size_t file) const;
 

@@ -49,9 +49,15 @@ void check_space(const std::string& folder, int64_t bytes) {
                          " free; free some space, or keep fewer checkpoints (--keep-last)"));
 }
 
+// Also if the folder may not be looked into: then making a draft says why.
+bool is_absent(const std::string& path) {
+  std::error_code error;
+  return !fs::exists(path, error);
+}
+
 // A draft that nobody writes any more is removed.
 void remove_stale(const std::string& draft) {
-  if (!fs::exists(draft)) return;
+  if (is_absent(draft)) return;
   const Descriptor folder = open_folder(draft);
   TSR_CHECK(lock_file(folder, draft), draft,
             " is being written by another process; wait until it ends, or choose another folder");
@@ -60,10 +66,12 @@ void remove_stale(const std::string& draft) {
   if (error) refuse("remove", draft, error);
 }
 
-void make_folder(const std::string& path) {
+/// Whether it is new.
+bool make_folder(const std::string& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  const bool is_new = fs::create_directories(path, error);
   if (error) refuse("create", path, error);
+  return is_new;
 }
 
 // Nobody takes it for a complete one while it is being removed.
@@ -87,11 +95,12 @@ CheckpointDraft::CheckpointDraft(std::string final_path, int64_t bytes)
     : final_path_(std::move(final_path)) {
   while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
   path_ = final_path_ + std::string(kSuffix);
-  TSR_CHECK(!fs::exists(final_path_), final_path_,
+  TSR_CHECK(is_absent(final_path_), final_path_,
             " exists already; choose another folder, or remove it");
-  make_folder(parent_of(final_path_));
+  const std::string parent = parent_of(final_path_);
+  if (make_folder(parent)) sync_folder(parent_of(parent));
   remove_stale(path_);
-  check_space(parent_of(final_path_), bytes);
+  check_space(parent, bytes);
   std::error_code error;
   if (!fs::create_directory(path_, error)) refuse("create", path_, error);
   folder_ = open_folder(path_);
