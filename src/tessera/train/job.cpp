@@ -99,7 +99,8 @@ void set_threads(const TrainConfig& config) {
 World meet(const TrainConfig& config) {
   // On GPUs: NCCL if every rank has its own GPU.
   const bool cpu = config.train.device == "cpu";
-  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto});
+  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto,
+                         .timeout = std::chrono::seconds(config.run.timeout)});
 }
 
 // A signal may reach ranks in different steps; all must stop after the same one.
@@ -178,7 +179,9 @@ void check_samples(const Checkpoint& checkpoint, int64_t samples) {
 // The state of a run without its weights.
 void restore(TrainJob& job, const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.index().step;
-  TSR_CHECK(step < job.config.train.steps, "the run has done ", step, " steps of ",
+  // An attempt may fail after its last step.
+  const bool ends = step == job.config.train.steps && job.world.launch().restart_count > 0;
+  TSR_CHECK(step < job.config.train.steps || ends, "the run has done ", step, " steps of ",
             job.config.train.steps, "; give a larger --steps to continue it");
   if (!job.config.run.resume_anyway) check_samples(checkpoint, job.batches.batches().samples());
   load_optimizer(checkpoint, *job.optimizer, job.model.engine.parameters());
@@ -205,11 +208,12 @@ void check_job(const TrainConfig& config) {
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
 
-TrainJob make_job(TrainConfig config) {
+TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
   World world = meet(config);
   config.run.dir = of_first_rank(config.run.dir, world.group());
+  if (wanted) wanted->run.dir = config.run.dir;
   auto [batches, validation] = make_batches(config);
   const bool resumes = check_resume(config);
   const std::string path = checkpoint_of(config, resumes, world.group());
@@ -229,7 +233,8 @@ TrainJob make_job(TrainConfig config) {
                options,
                scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
                config.train.validate_batches,
-               std::move(config)};
+               config,
+               wanted.value_or(config)};
   if (resumes) restore(job, *checkpoint);
   return job;
 }
