@@ -32,6 +32,8 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   check_restarts(config, config.run.max_restarts);
   LaunchOptions options{.nproc = config.parallel.nproc};
   options.max_restarts = config.run.max_restarts;
+  // Ranks that lost a peer have nothing to save. Without a restart they may write their reports.
+  if (options.max_restarts > 0) options.grace = std::chrono::seconds(1);
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   options.foreground = GlobalRank{0};                  // Rank 0 draws the progress.
