@@ -297,7 +297,7 @@ TEST(Run, RefusesBadFlagsWithTheReason) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"--nproc 0 true", "--nproc 0 is not between 1 and"},
       {"--nproc many true", "'many' is not a whole number; give one, or gpu, cpu or auto"},
-      {"--nnodes 1:4 true", "elastic size, which is not supported"},
+      {"--nnodes 5:4 true", "--min-nodes 5 is not between 1 and --nnodes 4"},
       {"--nnodes 2 true", "needs --rdzv-endpoint"},
       {"--nnodes 2 --node-rank 2 --rdzv-endpoint h true", "--node-rank 2 is not below --nnodes 2"},
       {"--nnodes 2 --rdzv-endpoint :29400 true", "has no host"},

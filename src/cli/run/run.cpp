@@ -44,8 +44,10 @@ void add_seconds(CLI::App& app, const std::string& flag, std::chrono::millisecon
 void add_node_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& options = flags.options;
   add_text(
-      app, "--nnodes", "N", [&](const std::string& text) { options.nnodes = parse_nnodes(text); },
-      "number of nodes (1)");
+      app, "--nnodes", "N", [&](const std::string& text) { set_nnodes(text, options); },
+      "number of nodes (1), or MIN:MAX, which means --min-nodes MIN");
+  add_integer(app, "--min-nodes", options.min_nodes,
+              "go on with so few nodes if lost ones do not rejoin in time (--nnodes)");
   add_integer(app, "--node-rank", options.node_rank, "this node's number (order of arrival)");
   add_text(
       app, "--rdzv-endpoint", "HOST[:PORT]",
@@ -80,6 +82,12 @@ void add_flags(CLI::App& app, Flags& flags) {
       "write DIR/attempt_N/rank_R.out and .err instead of the screen");
   add_seconds(app, "--grace", options.grace,
               "seconds between SIGTERM and SIGKILL for ranks that must stop (5)");
+  add_text(
+      app, "--interrupt-grace", "SECONDS",
+      [&](const std::string& text) {
+        options.interrupt_grace = parse_seconds("--interrupt-grace", text);
+      },
+      "the same after a signal to the launcher, so that ranks can save their state (--grace)");
   add_seconds(app, "--monitor-interval", options.monitor_interval,
               "the longest time between two checks of the ranks; events are seen at once (1)");
   app.add_flag("--standalone", flags.standalone, "one node; for compatibility with torchrun");

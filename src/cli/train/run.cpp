@@ -1,6 +1,7 @@
 #include "cli/train/run.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 #include <malloc.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -27,8 +28,10 @@
 #include "tessera/base/number_text.h"
 #include "tessera/base/shell.h"
 #include "tessera/base/terminal_text.h"
+#include "tessera/comm/collectives.h"
 #include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
+#include "tessera/launch/worker.h"
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/train/job.h"
@@ -41,8 +44,9 @@ using Seconds = std::chrono::duration<double>;
 
 volatile std::sig_atomic_t signal_taken = 0;
 
-// The first signal stops the run after its step, the second one at once. Signals that nohup or a
-// shell ignores stay ignored.
+// The first signal stops the run after its step, a second SIGINT or SIGHUP at once. SIGTERM may
+// come twice, from a scheduler and from a launcher, and both send SIGKILL if it takes too long.
+// Signals that nohup or a shell ignores stay ignored.
 void take_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};
@@ -50,7 +54,7 @@ void take_signals() {
     if (before.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = [](int taken) { signal_taken = taken; };
-    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    action.sa_flags = SA_RESTART | (number == SIGTERM ? 0 : static_cast<int>(SA_RESETHAND));
     sigaction(number, &action, nullptr);
   }
 }
@@ -184,13 +188,16 @@ void announce(const TrainConfig& config, const TrainJob& job) {
 void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
   const int64_t step = job.options.first_step;
   step == 0 ? folder.begin() : folder.resume(step);
-  folder.write(RunFolder::kConfig, to_toml(config));
+  folder.write(RunFolder::kConfig, to_toml(job.wanted));
   announce(config, job);
 }
 
-std::string next_steps(const TrainConfig& config) {
+std::string next_steps(const TrainConfig& config, int code) {
   const std::string& dir = config.run.dir;
   const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
+  if (code == kResumeExitCode) {
+    return text + "\nnext: the same command with --resume continues the run\n";
+  }
   if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
   return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ",
                 shell_word(dir), " DIR\nor: tessera train --model ",
@@ -210,7 +217,7 @@ std::string save_text(const SaveReport& report) {
 }
 
 // All ranks train; rank 0 reports.
-void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
+int64_t train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
   std::optional<MetricsFile> metrics;
   std::optional<TrainScreen> screen;
   TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
@@ -224,12 +231,21 @@ void train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Rec
     };
   }
   take_signals();
-  train(job, hooks, [&](const SaveReport& report) {
+  return train(job, hooks, [&](const SaveReport& report) {
     if (screen) screen->say(save_text(report));
   });
 }
 
-void show_result(const TrainConfig& config, const Record& record) {
+// **Collective.** A signal may have reached one rank only; all end with the same code.
+int exit_code_of(const TrainJob& job, int64_t steps) {
+  const at::Tensor mine = at::full({1}, static_cast<int>(signal_taken), at::kInt);
+  const int taken = all_reduce(mine, job.world.group(), ReduceOp::kMax).wait().item<int>();
+  if (steps == job.options.steps) return kOk;
+  const bool saves = job.config.run.save_every > 0;
+  return taken == SIGTERM && saves ? kResumeExitCode : 128 + taken;
+}
+
+void show_result(const TrainConfig& config, const Record& record, int code) {
   constexpr size_t kCurve = 3;  // Fewer points do not make a curve.
   const TerminalOptions options{.width = std::min<int64_t>(terminal_width(), 100),
                                 .color = color_mode("auto")};
@@ -239,12 +255,12 @@ void show_result(const TrainConfig& config, const Record& record) {
   std::cout << record.summary() << '\n';
   const std::string sent = sent_of(config, record);
   if (!sent.empty()) std::cout << "sent by rank 0 in the last step:\n" << sent << '\n';
-  std::cout << next_steps(config);
+  std::cout << next_steps(config, code);
 }
 
 }  // namespace
 
-int train_run(TrainConfig config, const std::string& command) {
+int train_run(TrainConfig config, TrainConfig wanted, const std::string& command) {
   dump_on_signal();
   std::optional<RunFolder> folder;  // Only on rank 0.
   if (read_launch_info(process_environment()).rank == 0) {
@@ -253,7 +269,7 @@ int train_run(TrainConfig config, const std::string& command) {
     check_apart(config.model.path, config.run.dir);
   }
   keep_freed_memory();
-  TrainJob job = make_job(config);
+  TrainJob job = make_job(config, std::move(wanted));
   if (folder) begin(config, job, *folder);
   const LlamaConfig& shape = job.model.shape;
   Record record{.command = command,
@@ -266,21 +282,23 @@ int train_run(TrainConfig config, const std::string& command) {
   if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
     record.steps = read_metrics(folder->path(RunFolder::kMetrics));
   }
+  int code = kOk;
   try {
-    train_and_record(job, folder, record);
+    code = exit_code_of(job, train_and_record(job, folder, record));
   } catch (const std::exception&) {
     if (folder) try_to_report(config, record, *folder);
     throw;
   }
   if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
-  if (folder && config.run.save) folder->remove_model();
-  if (config.run.save) job.model.save(fs::path(job.config.run.dir) / RunFolder::kModel);
+  const bool ends = config.run.save && code != kResumeExitCode;
+  if (folder && ends) folder->remove_model();
+  if (ends) job.model.save(fs::path(job.config.run.dir) / RunFolder::kModel);
   job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {
     write_report(config, record, *folder, recorded_pictures(config.run.dir));
-    show_result(config, record);
+    show_result(config, record, code);
   }
-  return signal_taken == 0 ? kOk : 128 + signal_taken;
+  return code;
 }
 
 }  // namespace tessera::cli

@@ -7,8 +7,10 @@
 namespace tessera::cli {
 
 /// Trains in this process: writes the run's folder, shows progress on stderr and results on stdout.
-/// Returns the exit code: 128 + the signal number if a signal stopped the run early. `command` is
-/// the user's command line, for the report.
-int train_run(TrainConfig config, const std::string& command);
+/// Returns the exit code. If a signal stopped the run early, that is 128 + the signal number, or
+/// kResumeExitCode after SIGTERM if the run saves checkpoints. `wanted` is the configuration that
+/// the user gave, which `config` may fit to fewer nodes; `command` is the command line, for the
+/// report.
+int train_run(TrainConfig config, TrainConfig wanted, const std::string& command);
 
 }  // namespace tessera::cli

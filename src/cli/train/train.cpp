@@ -16,14 +16,24 @@
 #include "tessera/base/shell.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/launch/launcher.h"
+#include "tessera/run/resume.h"
 #include "tessera/train/job.h"
 
 namespace tessera::cli {
 namespace {
 
+void check_restarts(const TrainConfig& config, int64_t max_restarts) {
+  TSR_CHECK(max_restarts == 0 || !config.run.dir.empty(), "--max-restarts ", max_restarts,
+            " needs --run-dir, where each attempt finds the checkpoints of the one before");
+}
+
 // Each rank runs this program again, with its rank in the environment.
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
+  check_restarts(config, config.run.max_restarts);
   LaunchOptions options{.nproc = config.parallel.nproc};
+  options.max_restarts = config.run.max_restarts;
+  // Ranks that lost a peer have nothing to save. Without a restart they may write their reports.
+  if (options.max_restarts > 0) options.grace = std::chrono::seconds(1);
   options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   options.foreground = GlobalRank{0};                  // Rank 0 draws the progress.
@@ -31,6 +41,20 @@ int launch_ranks(const TrainConfig& config, const std::vector<std::string>& argu
   options.out_color = color_mode("auto", STDOUT_FILENO);
   options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
+}
+
+int64_t number_in(const Environment& environment, const std::string& name) {
+  return to_integer(environment(name).value_or("")).value_or(0);
+}
+
+// The configuration of this attempt of a job. Its launcher may have lost nodes.
+TrainConfig of_attempt(const TrainConfig& config, const LaunchInfo& launch) {
+  const Environment environment = process_environment();
+  check_restarts(config, number_in(environment, "TORCHELASTIC_MAX_RESTARTS"));
+  const TrainConfig now = launch.restart_count > 0 ? restarted(config) : config;
+  const bool full = launch.world_size == config.parallel.nproc;
+  const bool elastic = number_in(environment, "TESSERA_FULL_WORLD_SIZE") == config.parallel.nproc;
+  return full || !elastic ? now : with_fewer_replicas(now, launch.world_size);
 }
 
 void check_world(const LaunchInfo& launch, int64_t nproc) {
@@ -56,19 +80,21 @@ int run_train(const std::vector<std::string>& arguments) {
   TrainFlags flags;
   add_train_flags(app, flags);
   if (const auto done = parse(app, arguments)) return *done;
-  const TrainConfig config = flags.config();
+  const TrainConfig wanted = flags.config();
   if (flags.print_config) {
-    data_out() << to_toml(config);
+    data_out() << to_toml(wanted);
     return kOk;
   }
-  check_job(config);
   const LaunchInfo launch = read_launch_info(process_environment());
-  if (launch.launcher != "none") {
+  const bool launched = launch.launcher != "none";
+  const TrainConfig config = launched ? of_attempt(wanted, launch) : wanted;
+  check_job(config);
+  if (launched) {
     check_world(launch, config.parallel.nproc);
-  } else if (config.parallel.nproc > 1) {  // A single rank needs no launcher: it owns the terminal.
+  } else if (config.parallel.nproc > 1 || config.run.max_restarts > 0) {
     return launch_ranks(config, arguments);
-  }
-  return train_run(config, command_of(arguments));
+  }  // Otherwise a single rank needs no launcher: it owns the terminal.
+  return train_run(config, wanted, command_of(arguments));
 }
 
 }  // namespace tessera::cli

@@ -10,6 +10,7 @@
 #include "tessera/comm/internal/rendezvous.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/comm/internal/waiting.h"
+#include "tessera/launch/heartbeat_pipe.h"
 #include "tessera/launch/worker.h"
 
 namespace tessera {
@@ -73,14 +74,15 @@ bool wants_checks(const Environment& environment) {
   return value == "1";
 }
 
-std::chrono::milliseconds silence_of(const WorldOptions& options, const Environment& environment) {
-  const auto text = environment("TESSERA_SILENCE_SECONDS");
-  if (!text || text->empty()) return options.silence;
-  const auto seconds = to_integer(*text);
-  TSR_CHECK(seconds && *seconds > 0, "TESSERA_SILENCE_SECONDS='", *text,
-            "' must be an integer ≥ 1; set it to the seconds without a heartbeat after which a "
-            "rank is lost");
-  return std::chrono::seconds(*seconds);
+// For the launcher, which names the place of a rank that hangs.
+std::function<std::string()> place_of(const std::weak_ptr<Recorder>& weak) {
+  return [weak] {
+    const std::shared_ptr<Recorder> recorder = weak.lock();
+    if (!recorder) return std::string();
+    const LatestOperation here = recorder->latest_operation();
+    if (here.operation.empty()) return std::string();
+    return concat(here.inside ? "in " : "after ", here.operation);
+  };
 }
 
 std::optional<World>& current_slot() {
@@ -194,7 +196,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
             options.timeout.count(), " ms");
   const Environment environment = process_environment();
   const bool checked = wants_checks(environment);
-  const auto timeouts = WatchdogTimeouts::of(launch.world_size, silence_of(options, environment));
+  const auto timeouts = WatchdogTimeouts::of(
+      launch.world_size, silence_setting(environment).value_or(options.silence));
   report_uncaught();
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
@@ -213,7 +216,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   }
   if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
   if (options.backend != Backend::kFake) state->device = choose_device(launch);
-  if (options.backend != Backend::kFake) report_healthy();
+  if (options.backend != Backend::kFake) report_healthy(place_of(state->recorder));
   return world;
 }
 

@@ -30,6 +30,7 @@ constexpr double kMostSteps = 1e12;     // Ten times this fits an int64_t.
 constexpr double kMostSize = 1U << 31;  // Products of two sizes fit an int64_t.
 constexpr double kMostThreads = 1024;
 constexpr double kMostFactor = 1 << 16;  // Of the mean.
+constexpr double kMostTimeout = 1e8;     // Seconds.
 constexpr double kMostRanks = 1 << 16;   // Products of four fit an int64_t.
 
 Fields model_fields() {
@@ -364,6 +365,18 @@ Fields run_fields() {
        .least = 0,
        .most = kMostSteps,
        .otherwise = "steps / 4 with a pipeline; 0 with model.path"},
+      {.key = "max_restarts",
+       .target = at<&C::run, &RunSection::max_restarts>,
+       .help = "how often all ranks start again from the newest checkpoint after a failure; on "
+               "several nodes, that of tessera run counts",
+       .flag = "--max-restarts",
+       .least = 0,
+       .most = kMostSteps},
+      {.key = "timeout",
+       .target = at<&C::run, &RunSection::timeout>,
+       .help = "seconds that ranks wait for each other in one operation before the run fails",
+       .least = 1,
+       .most = kMostTimeout},
   };
 }
 

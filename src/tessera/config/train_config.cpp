@@ -213,6 +213,38 @@ void check(const TrainConfig& config) {
             "--resume-anyway needs --resume; give both, or leave it out");
 }
 
+TrainConfig with_fewer_replicas(TrainConfig config, int64_t ranks) {
+  ParallelSection& parallel = config.parallel;
+  const int64_t full = parallel.dp;
+  const int64_t others = parallel.nproc / full;
+  TSR_CHECK(ranks < parallel.nproc && ranks % others == 0, "the run has ", ranks, " of ",
+            parallel.nproc, " ranks left, which is no multiple of tp·cp·pp = ", others,
+            "; give --min-nodes so that whole replicas are left");
+  parallel.nproc = ranks;
+  parallel.dp = ranks / others;
+  const auto scaled = [&](int64_t count) { return (count * full + parallel.dp - 1) / parallel.dp; };
+  (parallel.pp > 1 ? parallel.microbatches : config.optim.accumulate) =
+      scaled(parallel.pp > 1 ? parallel.microbatches : config.optim.accumulate);
+  if (parallel.dp_replicate > 1) {
+    const int64_t shards = full / parallel.dp_replicate;
+    TSR_CHECK(parallel.dp % shards == 0, "the run has ", parallel.dp, " of ", full,
+              " replicas left, which cannot hold the ", shards, " shards of --dp-replicate ",
+              parallel.dp_replicate, "; give --min-nodes so that whole groups of shards are left");
+    parallel.dp_replicate = parallel.dp / shards;
+    if (parallel.dp_replicate == 1 && parallel.dp_type == "hsdp") parallel.dp_type = "fsdp";
+  }
+  if (parallel.dp == 1) {  // Nothing is left to shard.
+    const ParallelSection defaults;
+    parallel.dp_type = defaults.dp_type;
+    parallel.reshard = defaults.reshard;
+    parallel.reduce = defaults.reduce;
+    parallel.offload = defaults.offload;
+    if (parallel.pp == 1) config.run.record_every = 0;
+  }
+  check(config);
+  return config;
+}
+
 std::string to_toml(const TrainConfig& config) {
   std::string text;
   std::string_view section;

@@ -81,6 +81,8 @@ struct RunSection {
   bool async_save = true;
   bool save = true;          // Write the weights at the end.
   int64_t record_every = 0;  // Record actions every so many steps; 0: never.
+  int64_t max_restarts = 0;  // After failures, if this program starts the ranks itself.
+  int64_t timeout = 1800;    // Seconds that ranks wait for each other.
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
@@ -134,6 +136,11 @@ struct TrainConfig {
 
 /// ConfigError if values contradict each other.
 void check(const TrainConfig& config);
+
+/// The same run on `ranks` ranks, because nodes are lost: with fewer replicas, and more slices per
+/// batch, so that the global batch and the rows per slice stay. ConfigError if the other degrees of
+/// parallelism do not fit.
+TrainConfig with_fewer_replicas(TrainConfig config, int64_t ranks);
 
 /// ConfigError if the model does not fit the parallel degrees and the data. check() does this for a
 /// model that is not from a folder.

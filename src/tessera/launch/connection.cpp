@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kPingInterval{1};
+constexpr std::chrono::seconds kPingInterval{2};
 constexpr size_t kMostUnsent = size_t{1} << 20;
 
 bool is_passing(int error) {
@@ -22,8 +22,8 @@ bool is_passing(int error) {
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, Descriptor socket)
-    : loop_(loop), socket_(std::move(socket)) {
+Connection::Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify)
+    : loop_(loop), socket_(std::move(socket)), notify_(std::move(notify)) {
   watch();
 }
 
@@ -67,6 +67,7 @@ void Connection::on_event() {
   write_some();
   read_some();
   watch();
+  if (notify_ && (ended_ || !messages_.empty())) notify_();
 }
 
 void Connection::read_some() {
@@ -79,6 +80,7 @@ void Connection::read_some() {
     heard_ = Clock::now();
     received_.append(bytes.data(), static_cast<size_t>(length));
     take_lines();
+    if (static_cast<size_t>(length) < bytes.size()) return;  // No more has arrived yet.
   }
 }
 
@@ -87,7 +89,9 @@ void Connection::take_lines() {
     size_t begin = 0;
     for (size_t end = 0; (end = received_.find('\n', begin)) != std::string::npos;
          begin = end + 1) {
-      messages_.push_back(decode(std::string_view(received_).substr(begin, end - begin)));
+      const Message message = decode(std::string_view(received_).substr(begin, end - begin));
+      // Pings only show that the peer is there. So they wake nobody.
+      if (!std::holds_alternative<PingMessage>(message)) messages_.push_back(message);
     }
     received_.erase(0, begin);
     if (received_.size() >= kLongestMessage) throw CommError("a line is too long");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,14 +12,15 @@
 
 namespace tessera TSR_API {
 
-/// Messages over a socket. Never blocks and never calls back: the caller takes received messages
-/// and asks whether the connection has ended.
+/// Messages over a socket. Never blocks: the caller takes received messages and asks whether the
+/// connection has ended.
 class Connection {
  public:
   /// A launcher that is silent for this long counts as lost.
-  static constexpr std::chrono::seconds kLongestSilence{10};
+  static constexpr std::chrono::seconds kLongestSilence{8};
 
-  Connection(EventLoop& loop, Descriptor socket);
+  /// `notify` is called after something was received, and when the connection ends.
+  Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -46,6 +48,7 @@ class Connection {
 
   EventLoop& loop_;
   Descriptor socket_;
+  std::function<void()> notify_;
   std::string unsent_;
   std::string received_;  // An incomplete line.
   std::vector<Message> messages_;

@@ -5,6 +5,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/launch/worker.h"
 #include "tessera/topology/rank_text.h"
 
 namespace tessera {
@@ -33,11 +34,16 @@ void Coordinator::receive(Peer peer, const Message& message, Clock::time_point n
   Member& member = found->second;
   if (const auto* healthy = std::get_if<HealthyMessage>(&message)) {
     if (healthy->round == round_) member.healthy = true;
+    was_healthy_ = was_healthy_ || is_healthy();
+    grow();
   } else if (const auto* done = std::get_if<DoneMessage>(&message)) {
     if (done->round == round_) member.done = true;
     if (phase_ == Phase::kRunning && all(&Member::done)) end(std::nullopt);
   } else if (const auto* stopped = std::get_if<StoppedMessage>(&message)) {
-    if (stopped->round == round_) member.stopped = true;
+    if (stopped->round == round_) {
+      member.stopped = true;
+      member.resumable = stopped->resumable;
+    }
     go_on_when_stopped(now);
   } else if (const auto* failed = std::get_if<FailedMessage>(&message)) {
     Failure failure = failed->failure;
@@ -66,6 +72,7 @@ void Coordinator::join(Peer peer, const JoinMessage& join) {
   }
   members_[peer] = {.join = join, .node = join.node};
   send_(peer, WelcomeMessage{});
+  if (phase_ == Phase::kRunning) return grow();
   if (is_full()) start_round();
 }
 
@@ -90,7 +97,8 @@ std::optional<RefuseMessage> Coordinator::objection(const JoinMessage& join) con
                                 ", node 0 has --nnodes ", options_.nnodes,
                                 "; give the same on all nodes")};
   }
-  if (phase_ != Phase::kRendezvous || is_full()) {
+  const bool open = phase_ == Phase::kRendezvous || phase_ == Phase::kRunning;
+  if (!open || is_full()) {
     return RefuseMessage{concat("the job already has all its ", options_.nnodes, " nodes"),
                          /*later=*/true};
   }
@@ -110,7 +118,7 @@ void Coordinator::lost(Peer peer, const std::string& why, Clock::time_point now)
   const Member member = found->second;
   const bool healthy = all(&Member::healthy);
   members_.erase(found);
-  if (phase_ == Phase::kRunning) {
+  if (phase_ == Phase::kRunning && member.runs) {
     fail(healthy, {.kind = Failure::Kind::kNodeLost,
                    .node = member.node,
                    .host = member.join.host,
@@ -121,6 +129,7 @@ void Coordinator::lost(Peer peer, const std::string& why, Clock::time_point now)
 
 void Coordinator::tick(Clock::time_point now) {
   if (phase_ != Phase::kRendezvous || now < rendezvous_ends_) return;
+  if (options_.is_enough(static_cast<int64_t>(members_.size()))) return start_round();
   const auto limit = started_ ? options_.rejoin_timeout : options_.rendezvous_timeout;
   Failure failure = started_ ? failure_ : Failure{.kind = Failure::Kind::kRendezvous};
   failure.message = concat(failure.message, failure.message.empty() ? "" : "; ", members_.size(),
@@ -154,12 +163,17 @@ void Coordinator::start_round() {
   const MasterAddress master = master_();
   phase_ = Phase::kRunning;
   started_ = true;
+  std::map<int64_t, int64_t> places;  // By node; the nodes of a round have no gaps.
+  for (const auto& [peer, member] : members_) places[member.node] = 0;
+  for (int64_t next = 0; auto& [node, place] : places) place = next++;
   for (auto& [peer, member] : members_) {
-    member.healthy = member.done = member.stopped = false;
+    member.healthy = member.done = member.stopped = member.resumable = false;
+    member.runs = true;
     send_(peer, StartMessage{.round = round_,
                              .restart = round_,
                              .max_restarts = options_.max_restarts,
-                             .node = member.node,
+                             .node = places.at(member.node),
+                             .nnodes = static_cast<int64_t>(members_.size()),
                              .master_addr = master.address,
                              .master_port = master.port,
                              .secret = master.secret});
@@ -168,9 +182,25 @@ void Coordinator::start_round() {
 
 void Coordinator::fail(bool healthy, const Failure& failure) {
   failure_ = failure;
-  const bool again = healthy && round_ < options_.max_restarts;
-  verdict_ = {
-      .restart = again ? round_ + 1 : 0, .max_restarts = options_.max_restarts, .healthy = healthy};
+  const bool asks_for_end =
+      failure.kind == Failure::Kind::kRank && failure.code() == kResumeExitCode;
+  const bool again =
+      (healthy || was_healthy_) && !asks_for_end && restarts_ < options_.max_restarts;
+  if (again) ++restarts_;
+  verdict_ = {.restart = again ? restarts_ : 0,
+              .max_restarts = options_.max_restarts,
+              .healthy = healthy || was_healthy_};
+  phase_ = Phase::kStopping;
+  send_all(StopMessage{round_, failure_, verdict_});
+}
+
+// If a node waits to join, stops the round so that the next one has it. The ranks save their state.
+void Coordinator::grow() {
+  const Member* const joined = newcomer();
+  if (joined == nullptr || !is_healthy()) return;
+  failure_ = {.kind = Failure::Kind::kResize, .node = joined->node, .host = joined->join.host};
+  failure_.node = std::max<int64_t>(0, failure_.node);
+  verdict_ = {.restart = round_ + 1, .max_restarts = options_.max_restarts};
   phase_ = Phase::kStopping;
   send_all(StopMessage{round_, failure_, verdict_});
 }
@@ -187,11 +217,21 @@ void Coordinator::interrupt(const Failure& failure) {
 
 void Coordinator::go_on_when_stopped(Clock::time_point now) {
   if (phase_ != Phase::kStopping || !all(&Member::stopped)) return;
-  if (verdict_.restart == 0) return end(failure_);
+  if (verdict_.restart == 0) return end(resumable_or(failure_));
   ++round_;
   phase_ = Phase::kRendezvous;
   rendezvous_ends_ = now + options_.rejoin_timeout;
-  if (is_full()) start_round();
+  const bool grown = failure_.kind == Failure::Kind::kResize &&
+                     options_.is_enough(static_cast<int64_t>(members_.size()));
+  if (is_full() || grown) start_round();
+}
+
+// If all ranks have saved their state after a signal, the exit code says so.
+Failure Coordinator::resumable_or(Failure failure) const {
+  if (failure.kind != Failure::Kind::kInterrupted || !all(&Member::resumable)) return failure;
+  failure.signal = 0;
+  failure.exit_code = kResumeExitCode;
+  return failure;
 }
 
 void Coordinator::end(const std::optional<Failure>& failure) {
@@ -204,7 +244,15 @@ void Coordinator::send_all(const Message& message) {
 }
 
 bool Coordinator::all(bool Member::*what) const {
-  return std::ranges::all_of(members_, [&](const auto& entry) { return entry.second.*what; });
+  return std::ranges::all_of(
+      members_, [&](const auto& entry) { return !entry.second.runs || entry.second.*what; });
+}
+
+const Coordinator::Member* Coordinator::newcomer() const {
+  for (const auto& [peer, member] : members_) {
+    if (!member.runs) return &member;
+  }
+  return nullptr;
 }
 
 bool Coordinator::is_full() const {

@@ -49,9 +49,11 @@ class Coordinator {
   struct Member {
     JoinMessage join;
     int64_t node = -1;
+    bool runs = false;  // In the current round; otherwise it waits for the next one.
     bool healthy = false;
     bool done = false;
     bool stopped = false;
+    bool resumable = false;
   };
 
   void join(Peer peer, const JoinMessage& join);
@@ -60,11 +62,15 @@ class Coordinator {
   void start_round();
   void fail(bool healthy, const Failure& failure);
   void interrupt(const Failure& failure);
+  void grow();
   void go_on_when_stopped(Clock::time_point now);
+  Failure resumable_or(Failure failure) const;
   void end(const std::optional<Failure>& failure);
   void send_all(const Message& message);
+  /// Whether this holds for all nodes of the round.
   bool all(bool Member::*what) const;
   bool is_full() const;
+  const Member* newcomer() const;
   std::string missing_nodes() const;
 
   LaunchOptions options_;
@@ -73,9 +79,11 @@ class Coordinator {
   Phase phase_ = Phase::kRendezvous;
   Clock::time_point rendezvous_ends_;
   std::map<Peer, Member> members_;
-  int64_t round_ = 0;     // The current one; during a rendezvous, the next one.
-  bool started_ = false;  // A round was started: nodes that join now rejoin.
-  Failure failure_;       // What ended the current round.
+  int64_t round_ = 0;         // The current one; during a rendezvous, the next one.
+  int64_t restarts_ = 0;      // After failures; a round that only adds nodes does not count.
+  bool started_ = false;      // A round was started: nodes that join now rejoin.
+  bool was_healthy_ = false;  // A round was healthy: the program works.
+  Failure failure_;           // What ended the current round.
   Verdict verdict_;
 };
 

@@ -13,8 +13,12 @@ using std::chrono::seconds;
 
 // A coordinator of two nodes of two ranks, and the last message to each peer.
 struct Job {
-  explicit Job(int64_t max_restarts = 0)
-      : options{.command = {"true"}, .nproc = 2, .nnodes = 2, .max_restarts = max_restarts} {}
+  explicit Job(int64_t max_restarts = 0, std::optional<int64_t> min_nodes = {})
+      : options{.command = {"true"},
+                .nproc = 2,
+                .nnodes = 2,
+                .min_nodes = min_nodes,
+                .max_restarts = max_restarts} {}
 
   JoinMessage join(int64_t node = -1) const {
     return {.id = options.id, .nnodes = 2, .nproc = 2, .node = node, .host = "h"};
@@ -52,9 +56,11 @@ TEST(Coordinator, StartsWhenAllHaveCome) {
   EXPECT_EQ(job.last<WelcomeMessage>(0), WelcomeMessage{});
   job.say(1, job.join());
   for (const Coordinator::Peer peer : {0, 1}) {
-    EXPECT_EQ(
-        job.last<StartMessage>(peer),
-        (StartMessage{.node = peer, .master_addr = "master", .master_port = 1000, .secret = "s"}));
+    EXPECT_EQ(job.last<StartMessage>(peer), (StartMessage{.node = peer,
+                                                          .nnodes = 2,
+                                                          .master_addr = "master",
+                                                          .master_port = 1000,
+                                                          .secret = "s"}));
   }
 }
 
@@ -100,6 +106,7 @@ TEST(Coordinator, RestartsOnlyWhatWasHealthy) {
                                                          .restart = 1,
                                                          .max_restarts = 1,
                                                          .node = 1,
+                                                         .nnodes = 2,
                                                          .master_addr = "master",
                                                          .master_port = 1001,
                                                          .secret = "s"}));
@@ -119,6 +126,88 @@ TEST(Coordinator, RestartsAreCounted) {
   job.all_healthy(1);
   job.say(1, FailedMessage{1, kFailure});
   EXPECT_EQ(job.last<StopMessage>(0).verdict.restart, 0);
+}
+
+TEST(Coordinator, AProgramThatWasHealthyOnceIsRestartedBeforeItIsHealthyAgain) {
+  Job job(2);
+  job.meet();
+  job.all_healthy(0);
+  for (const int64_t round : {0, 1}) {
+    job.say(1, FailedMessage{round, kFailure});
+    EXPECT_EQ(job.last<StopMessage>(0).verdict.restart, round + 1);
+    job.say(0, StoppedMessage{round});
+    job.say(1, StoppedMessage{round});
+  }
+  EXPECT_EQ(job.last<StartMessage>(0).restart, 2);
+}
+
+TEST(Coordinator, RanksThatSavedTheirStateAfterASignalGiveTheCodeToResume) {
+  const Failure signal{.kind = Failure::Kind::kInterrupted, .signal = SIGTERM};
+  for (const bool all : {false, true}) {
+    Job job(3);
+    job.meet();
+    job.all_healthy(0);
+    job.say(1, FailedMessage{0, signal});
+    job.say(0, StoppedMessage{0, /*resumable=*/true});
+    job.say(1, StoppedMessage{0, all});
+    EXPECT_EQ(job.last<EndMessage>(0).failure->code(), all ? 75 : 143);
+  }
+}
+
+TEST(Coordinator, ARankThatAsksToBeResumedEndsTheJob) {
+  Job job(3);
+  job.meet();
+  job.all_healthy(0);
+  job.say(1, FailedMessage{0, {.host = "h", .rank = GlobalRank{3}, .exit_code = 75}});
+  EXPECT_EQ(job.last<StopMessage>(0).verdict.restart, 0);
+  job.say(0, StoppedMessage{0});
+  job.say(1, StoppedMessage{0});
+  EXPECT_EQ(job.last<EndMessage>(1).failure->code(), 75);
+}
+
+TEST(Coordinator, GoesOnWithFewerNodesAndGrowsAgain) {
+  Job job(1, /*min_nodes=*/1);
+  job.meet();
+  job.all_healthy(0);
+  job.coordinator.lost(1, "gone", job.now);
+  job.say(0, StoppedMessage{0});
+  EXPECT_EQ(job.sent[0].index(), Message(StopMessage{}).index()) << "the node may come back";
+  job.coordinator.tick(job.now + seconds(30));
+  EXPECT_EQ(job.last<StartMessage>(0).nnodes, 1);
+  EXPECT_EQ(job.last<StartMessage>(0).round, 1);
+  job.say(2, job.join());
+  EXPECT_EQ(job.last<WelcomeMessage>(2), WelcomeMessage{});
+  EXPECT_EQ(job.sent[0].index(), Message(StartMessage{}).index()) << "not before it is healthy";
+  job.say(0, HealthyMessage{1});
+  EXPECT_EQ(job.last<StopMessage>(0).failure.kind, Failure::Kind::kResize);
+  job.say(0, StoppedMessage{1});
+  for (const Coordinator::Peer peer : {0, 2}) {
+    EXPECT_EQ(job.last<StartMessage>(peer).nnodes, 2);
+    EXPECT_EQ(job.last<StartMessage>(peer).restart, 2);
+  }
+  EXPECT_EQ(job.last<StartMessage>(2).node, 1);
+  job.say(0, HealthyMessage{2});
+  job.say(2, HealthyMessage{2});
+  job.say(2, FailedMessage{2, kFailure});
+  EXPECT_EQ(job.last<StopMessage>(0).verdict.restart, 0) << "one restart was used, not two";
+}
+
+TEST(Coordinator, NodesOfASmallerRoundHaveNoGaps) {
+  Job job(1, /*min_nodes=*/2);
+  job.options.nnodes = 3;
+  std::map<Coordinator::Peer, Message> sent;
+  Coordinator three(
+      job.options, [&](Coordinator::Peer peer, const Message& message) { sent[peer] = message; },
+      [] { return MasterAddress{"m", 1}; }, job.now);
+  JoinMessage join = job.join();
+  join.nnodes = 3;
+  for (const Coordinator::Peer peer : {0, 1, 2}) three.receive(peer, join, job.now);
+  for (const Coordinator::Peer peer : {0, 1, 2}) three.receive(peer, HealthyMessage{0}, job.now);
+  three.lost(1, "gone", job.now);
+  for (const Coordinator::Peer peer : {0, 2}) three.receive(peer, StoppedMessage{0}, job.now);
+  three.tick(job.now + seconds(30));
+  EXPECT_EQ(std::get<StartMessage>(sent[2]).node, 1);
+  EXPECT_EQ(std::get<StartMessage>(sent[2]).nnodes, 2);
 }
 
 TEST(Coordinator, ALostNodeMayComeBackWhereARestartIsLeft) {

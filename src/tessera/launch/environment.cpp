@@ -31,7 +31,7 @@ void limit_threads(Variables& variables, int64_t nproc) {
 void set_places(Variables& variables, const LaunchOptions& options, const StartMessage& start,
                 int64_t local_rank) {
   const std::string rank = concat(global_rank(options, start, local_rank));
-  const std::string world = std::to_string(options.world_size());
+  const std::string world = std::to_string(options.nproc * start.nnodes);
   variables["LOCAL_RANK"] = std::to_string(local_rank);
   variables["RANK"] = rank;
   variables["GROUP_RANK"] = std::to_string(start.node);
@@ -39,8 +39,9 @@ void set_places(Variables& variables, const LaunchOptions& options, const StartM
   variables["ROLE_NAME"] = "default";
   variables["LOCAL_WORLD_SIZE"] = std::to_string(options.nproc);
   variables["WORLD_SIZE"] = world;
-  variables["GROUP_WORLD_SIZE"] = std::to_string(options.nnodes);
+  variables["GROUP_WORLD_SIZE"] = std::to_string(start.nnodes);
   variables["ROLE_WORLD_SIZE"] = world;
+  variables["TESSERA_FULL_WORLD_SIZE"] = std::to_string(options.world_size());
 }
 
 }  // namespace

@@ -17,12 +17,14 @@ struct Failure {
     kNodeLost,     // A node's launcher is gone or cannot be reached.
     kInterrupted,  // A launcher received a terminating signal.
     kRendezvous,   // The rendezvous of the launchers failed.
+    kHang,         // A rank sends no heartbeats.
+    kResize,       // A node has joined a job that runs on fewer nodes than it could.
   };
 
   Kind kind = Kind::kRank;
   int64_t node = 0;
   std::string host = "";
-  GlobalRank rank = {};                // kRank.
+  GlobalRank rank = {};                // kRank and kHang.
   int64_t exit_code = 1;               // Exit code of the launchers, unless there is a signal.
   int64_t signal = 0;                  // 0: none.
   std::string message = "";            // From the rank's error file, or from the launcher.
@@ -31,6 +33,7 @@ struct Failure {
 
   /// The exit code of all launchers.
   int64_t code() const { return signal == 0 ? exit_code : 128 + signal; }
+  bool is_of_rank() const { return kind == Kind::kRank || kind == Kind::kHang; }
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

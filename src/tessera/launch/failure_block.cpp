@@ -79,6 +79,10 @@ std::string cause(const FailureBlock& block) {
       return concat("rank ", failure.rank, " ", place_of(block),
                     failure.signal == 0 ? " ended with " : " was killed by ",
                     status_text(status_of(failure)));
+    case Failure::Kind::kHang:
+      return concat("rank ", failure.rank, " ", place_of(block), " hangs");
+    case Failure::Kind::kResize:
+      return concat("node ", failure.node, " on host ", visible(failure.host), " has joined");
     case Failure::Kind::kNodeLost:
       return concat("node ", failure.node, " on host ", visible(failure.host), " is lost");
     case Failure::Kind::kInterrupted:

@@ -10,6 +10,9 @@
 namespace tessera {
 namespace {
 
+constexpr std::chrono::milliseconds kCheckInterval{250};
+constexpr std::chrono::milliseconds kPingBatch{20};
+constexpr size_t kManyNodes = 64;
 constexpr std::chrono::seconds kFinishTimeout{2};  // For the others to receive how the job ended.
 
 JoinMessage join_of(const LaunchOptions& options, int64_t node) {
@@ -136,16 +139,18 @@ CoordinatorLink::CoordinatorLink(const LaunchOptions& options, EventLoop& loop, 
           },
           [this] { return new_master(); }, Clock::now()) {
   if (listener_.is_open()) loop_.watch(listener_.get(), POLLIN, [this] { accept(); });
+  watch_members();
   coordinator_.receive(0, join_of(options, 0), Clock::now());
 }
 
 CoordinatorLink::~CoordinatorLink() {
+  loop_.unwatch(members_loop_.descriptor());
   if (listener_.is_open()) loop_.unwatch(listener_.get());
 }
 
 void CoordinatorLink::send(const Message& message, Clock::time_point now) {
   coordinator_.receive(0, message, now);
-  if (coordinator_.is_healthy()) reservation_.reset();
+  if (reservation_ && coordinator_.is_healthy()) reservation_.reset();
 }
 
 // Anyone may connect; connections that do not join are few and short-lived.
@@ -154,21 +159,49 @@ void CoordinatorLink::accept() {
   Descriptor socket = accept_from(listener_);
   const size_t most = static_cast<size_t>(options_.nnodes) + kMostStrangers;
   if (!socket.is_open() || connections_.size() >= most) return;
-  connections_[next_peer_++] = std::make_unique<Connection>(loop_, std::move(socket));
+  const Coordinator::Peer peer = next_peer_++;
+  connections_[peer] = std::make_unique<Connection>(members_loop_, std::move(socket),
+                                                    [this, peer] { active_.push_back(peer); });
+}
+
+void CoordinatorLink::watch_members() {
+  watch_again_.reset();
+  loop_.watch(members_loop_.descriptor(), POLLIN, [this] { on_members(); });
+}
+
+// Thousands of nodes send hundreds of pings per second. The launcher does not wake up for each.
+void CoordinatorLink::on_members() {
+  members_loop_.wait(Clock::now());
+  if (connections_.size() < kManyNodes || !active_.empty()) return;
+  loop_.unwatch(members_loop_.descriptor());
+  watch_again_ = Clock::now() + kPingBatch;
 }
 
 void CoordinatorLink::step(Clock::time_point now) {
-  for (auto at = connections_.begin(); at != connections_.end();) {
-    const Coordinator::Peer peer = at->first;
-    Connection& connection = *at->second;
-    receive(peer, connection, now);
-    connection.step(now);
-    const bool gone = should_close(peer, connection, now);
-    if (gone) coordinator_.lost(peer, connection.ended().value_or("it broke the protocol"), now);
-    at = gone ? connections_.erase(at) : std::next(at);
-  }
+  if (watch_again_ && now >= *watch_again_) watch_members();
+  for (const Coordinator::Peer peer : std::exchange(active_, {})) step(peer, now);
+  if (now >= next_check_) check_all(now);
   coordinator_.tick(now);
-  if (coordinator_.is_healthy()) reservation_.reset();
+  if (reservation_ && coordinator_.is_healthy()) reservation_.reset();
+}
+
+// Pings and time-outs. A job has thousands of connections, so this is not done at every event.
+void CoordinatorLink::check_all(Clock::time_point now) {
+  next_check_ = now + kCheckInterval;
+  std::vector<Coordinator::Peer> peers;
+  for (const auto& [peer, connection] : connections_) peers.push_back(peer);
+  for (const Coordinator::Peer peer : peers) step(peer, now);
+}
+
+void CoordinatorLink::step(Coordinator::Peer peer, Clock::time_point now) {
+  const auto at = connections_.find(peer);
+  if (at == connections_.end()) return;
+  Connection& connection = *at->second;
+  receive(peer, connection, now);
+  connection.step(now);
+  if (!should_close(peer, connection, now)) return;
+  coordinator_.lost(peer, connection.ended().value_or("it broke the protocol"), now);
+  connections_.erase(peer);
 }
 
 void CoordinatorLink::receive(Coordinator::Peer peer, Connection& connection,
@@ -189,11 +222,10 @@ bool CoordinatorLink::should_close(Coordinator::Peer peer, const Connection& con
 }
 
 Clock::time_point CoordinatorLink::deadline() const {
-  if (has_messages()) return Clock::now();
-  Clock::time_point first = coordinator_.deadline().value_or(Clock::time_point::max());
-  for (const auto& [peer, connection] : connections_)
-    first = std::min(first, connection->deadline());
-  return first;
+  if (has_messages() || !active_.empty()) return Clock::now();
+  const auto next = coordinator_.deadline().value_or(Clock::time_point::max());
+  if (connections_.empty()) return next;
+  return std::min({next, next_check_, watch_again_.value_or(next)});
 }
 
 void CoordinatorLink::finish() {
@@ -206,7 +238,7 @@ void CoordinatorLink::finish() {
       connection->finish();
       static_cast<void>(connection->take());
     }
-    loop_.wait(deadline);
+    members_loop_.wait(deadline);
   }
 }
 

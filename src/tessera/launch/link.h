@@ -53,6 +53,10 @@ class CoordinatorLink : public NodeLink {
 
  private:
   void accept();
+  void watch_members();
+  void on_members();
+  void step(Coordinator::Peer peer, Clock::time_point now);
+  void check_all(Clock::time_point now);
   void receive(Coordinator::Peer peer, Connection& connection, Clock::time_point now);
   bool should_close(Coordinator::Peer peer, const Connection& connection,
                     Clock::time_point now) const;
@@ -60,8 +64,12 @@ class CoordinatorLink : public NodeLink {
 
   const LaunchOptions& options_;
   EventLoop& loop_;
+  EventLoop members_loop_;  // Of the connections; watched by `loop_`.
+  std::optional<Clock::time_point> watch_again_;
   Descriptor listener_;
   std::map<Coordinator::Peer, std::unique_ptr<Connection>> connections_;
+  std::vector<Coordinator::Peer> active_;  // Have received something since the last step.
+  Clock::time_point next_check_ = Clock::now();
   Coordinator::Peer next_peer_ = 1;
   std::optional<PortReservation> reservation_;
   const std::string secret_ = random_name();

@@ -1,11 +1,17 @@
 #include "tessera/launch/local_job.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <utility>
 
+#include "tessera/base/environment.h"
 #include "tessera/base/machine.h"
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
+#include "tessera/topology/rank_text.h"
 
 namespace tessera {
 namespace {
@@ -15,6 +21,8 @@ constexpr std::chrono::milliseconds kSettle{100};
 constexpr std::chrono::seconds kHealthyAfter{5};
 constexpr std::chrono::seconds kDeathTime{5};  // For the kernel to remove killed processes.
 constexpr std::chrono::seconds kDrainTime{1};  // A daemon may hold a stream forever.
+constexpr std::chrono::seconds kLate{1};       // This launcher did not run: heartbeats may wait.
+constexpr int kPatience = 4;                   // A rank that is ready to run may only lack a core.
 
 using RankList = std::vector<std::unique_ptr<RankProcess>>;
 
@@ -26,6 +34,40 @@ bool any(const RankList& ranks, bool (RankProcess::*what)() const) {
   return std::ranges::any_of(ranks, [&](const auto& rank) { return (*rank.*what)(); });
 }
 
+// What a rank does that sends no heartbeats.
+std::string condition_of(char state) {
+  switch (state) {
+    case 'T':
+      return "it is stopped (SIGSTOP)";
+    case 't':
+      return "a debugger has stopped it";
+    case 'D':
+      return "it waits for a disk or a device";
+    case 'R':
+      return "it gets no processor time";
+    default:
+      return "it does not run (is its host suspended, or its cgroup frozen?)";
+  }
+}
+
+Failure hang_of(const RankProcess& rank, Clock::duration silent) {
+  const double seconds = std::chrono::duration<double>(silent).count();
+  const std::string& place = rank.heartbeats().place();
+  return {
+      .kind = Failure::Kind::kHang,
+      .rank = rank.rank(),
+      .message = concat("no heartbeat for ", fixed(seconds, 1), " s: ", condition_of(rank.state()),
+                        "; it was last ", place.empty() ? "outside of operations" : place)};
+}
+
+std::string place_of(const RankProcess& rank) {
+  if (rank.has_ended()) return "ended";
+  if (rank.state() == 'T' || rank.state() == 't') return "stopped";
+  if (!rank.heartbeats().last()) return "sends no heartbeats";
+  const std::string& place = rank.heartbeats().place();
+  return place.empty() ? "outside of operations" : place;
+}
+
 bool is_well(const std::unique_ptr<RankProcess>& rank) {
   return rank->has_reported_health() || (rank->has_ended() && !rank->has_failed());
 }
@@ -35,7 +77,9 @@ bool is_well(const std::unique_ptr<RankProcess>& rank) {
 LocalJob::LocalJob(const LaunchOptions& options, const StartMessage& start,
                    const std::string& program, const std::string& folder, EventLoop& loop,
                    Guard& guard, Screen& screen)
-    : options_(options), node_(start.node) {
+    : options_(options),
+      node_(start.node),
+      silence_(silence_setting(process_environment()).value_or(kDefaultSilence)) {
   for (int64_t local = 0; local < options.nproc; ++local) {
     const GlobalRank rank = global_rank(options, start, local);
     const RankSpec spec{.rank = rank,
@@ -54,11 +98,13 @@ LocalJob::~LocalJob() {
 }
 
 void LocalJob::step(Clock::time_point now) {
+  if (deadline_ != Clock::time_point::max() && now > deadline_ + kLate) awake_since_ = now;
   deadline_ = Clock::time_point::max();
   if (over_) return;
   for (const auto& rank : ranks_) rank->step();
   look_at_health(now);
   look_for_failure(now);
+  look_for_silence(now);
   look_at_end(now);
 }
 
@@ -82,6 +128,26 @@ void LocalJob::look_for_failure(Clock::time_point now) {
   failure.node = node_;
   failure.host = host_name();
   failure_ = std::move(failure);
+}
+
+// A stopped process does not end by SIGTERM, so a silent rank is killed at once.
+void LocalJob::look_for_silence(Clock::time_point now) {
+  if (failure_ || stopping_) return;
+  for (const auto& rank : ranks_) {
+    const auto last = rank->heartbeats().last();
+    if (!last || rank->has_ended()) continue;
+    const Clock::time_point since = std::max(*last, awake_since_);
+    if (now < since + silence_) {
+      wake_at(since + silence_);
+    } else if (rank->state() == 'R' && now < since + kPatience * silence_) {
+      wake_at(now + silence_ / 2);
+    } else {
+      failure_ = hang_of(*rank, now - *last);
+      failure_->node = node_;
+      failure_->host = host_name();
+      return rank->signal(SIGKILL);
+    }
+  }
 }
 
 RankProcess& LocalJob::first_to_fail() {
@@ -137,6 +203,23 @@ void LocalJob::kill_now(Clock::time_point now) {
   stopping_ = true;
   kill_at_ = now;
   send(SIGKILL);
+}
+
+bool LocalJob::have_all_ended_with(int code) const {
+  return std::ranges::all_of(ranks_, [&](const auto& rank) {
+    const int status = rank->end().status;
+    return rank->has_ended() && WIFEXITED(status) && WEXITSTATUS(status) == code;
+  });
+}
+
+std::string LocalJob::places() const {
+  std::map<std::string, RankGroup> places;
+  for (const auto& rank : ranks_) places[place_of(*rank)].push_back(rank->rank());
+  std::vector<std::string> texts;
+  for (const auto& [place, ranks] : places) {
+    texts.push_back(concat(ranks.size() == 1 ? "rank " : "ranks ", short_list(ranks), ": ", place));
+  }
+  return join(texts, "; ");
 }
 
 std::vector<RankEnd> LocalJob::ends_but(GlobalRank rank) const {

@@ -39,12 +39,17 @@ class LocalJob {
   const std::optional<Failure>& failure() const { return failure_; }
   /// No process of the ranks is left, and all their output was read.
   bool is_over() const { return over_; }
+  /// All ranks have ended with this exit code.
+  bool have_all_ended_with(int code) const;
+  /// "ranks 0,1: in all_reduce #17 of group dp; rank 2: stopped", from their last heartbeats.
+  std::string places() const;
   /// How the ranks other than `rank` ended.
   std::vector<RankEnd> ends_but(GlobalRank rank) const;
 
  private:
   void look_for_failure(Clock::time_point now);
   void look_at_health(Clock::time_point now);
+  void look_for_silence(Clock::time_point now);
   bool look_at_processes(Clock::time_point now);
   void look_at_end(Clock::time_point now);
   RankProcess& first_to_fail();
@@ -56,6 +61,8 @@ class LocalJob {
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point deadline_ = started_;
+  Clock::time_point awake_since_ = started_;  // When this launcher last was not run for a while.
+  std::chrono::milliseconds silence_;         // Without a heartbeat: a rank hangs.
   bool healthy_ = false;
   bool over_ = false;
   std::optional<Failure> failure_;

@@ -29,6 +29,8 @@ class SilentRank {
     return job_.is_healthy();
   }
   LocalJob& job() { return job_; }
+  // Handles what the rank has written.
+  void wait() { loop_.wait(Clock::now() + 1s); }
   bool has_failed() {
     job_.step(Clock::now());
     return job_.failure().has_value();
@@ -66,6 +68,48 @@ TEST(LocalJob, IsGivenTheTimeThatItNeedsToStop) {
   EXPECT_EQ(rank.job().deadline(), now + 1h);
   rank.job().step(now + 1h);
   while (rank.job().ends_but(GlobalRank{-1}).front().stopped != SIGKILL) rank.job().step(now + 1h);
+}
+
+const std::string kBeat = "echo '1beat in all_reduce #7 of group dp' >&$TESSERA_HEALTH_FD; ";
+
+TEST(LocalJob, ARankWhoseHeartbeatsStopHangs) {
+  SilentRank rank({"/bin/bash", "-c", kBeat + "kill -STOP $$"});
+  while (!rank.is_healthy_after(0ms) || rank.job().places() != "rank 0: stopped") rank.wait();
+  const Clock::time_point due = rank.job().deadline();
+  rank.job().step(due - 1ms);
+  EXPECT_EQ(rank.job().failure(), std::nullopt);
+  rank.job().step(due);
+  ASSERT_TRUE(rank.job().failure().has_value());
+  const Failure failure = *rank.job().failure();
+  EXPECT_EQ(failure.kind, Failure::Kind::kHang);
+  EXPECT_NE(
+      failure.message.find("it is stopped (SIGSTOP); it was last in all_reduce #7 of group dp"),
+      std::string::npos)
+      << failure.message;
+  while (!rank.job().is_over()) {
+    rank.wait();
+    rank.job().step(due + 1s);
+  }
+  EXPECT_EQ(rank.job().ends_but(GlobalRank{-1}).front().status, SIGKILL);
+}
+
+TEST(LocalJob, ALauncherThatDidNotRunBlamesNoRank) {
+  SilentRank rank({"/bin/bash", "-c", kBeat + "kill -STOP $$"});
+  while (!rank.is_healthy_after(0ms) || rank.job().places() != "rank 0: stopped") rank.wait();
+  const Clock::time_point late = rank.job().deadline() + 60s;
+  rank.job().step(late);  // Heartbeats of the last minute may wait in the pipe.
+  EXPECT_EQ(rank.job().failure(), std::nullopt);
+  rank.job().step(late + 4s);
+  EXPECT_EQ(rank.job().failure(), std::nullopt);
+  rank.job().step(late + 5s);
+  EXPECT_TRUE(rank.job().failure().has_value());
+}
+
+TEST(LocalJob, ProgramsWithoutHeartbeatsMayBeSilent) {
+  SilentRank rank({"/bin/bash", "-c", "echo >&$TESSERA_HEALTH_FD; exec sleep 1000"});
+  while (!rank.is_healthy_after(0ms)) rank.wait();
+  rank.job().step(Clock::now() + 1h);
+  EXPECT_EQ(rank.job().failure(), std::nullopt);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
+#include "tessera/launch/worker.h"
 #include "tessera/topology/rank_text.h"
 
 namespace tessera {
@@ -30,9 +31,11 @@ void Node::handle(const Message& message, Clock::time_point now) {
   if (const auto* order = std::get_if<StartMessage>(&message)) {
     start(*order);
   } else if (const auto* stop = std::get_if<StopMessage>(&message)) {
-    const bool by_user = stop->failure.kind == Failure::Kind::kInterrupted;
-    if (job_ && by_user) {
+    const Failure::Kind why = stop->failure.kind;
+    if (job_ && why == Failure::Kind::kInterrupted) {
       job_->stop(static_cast<int>(stop->failure.signal), now, interrupt_grace());
+    } else if (job_ && why == Failure::Kind::kResize) {
+      job_->stop(SIGTERM, now, interrupt_grace());  // The ranks save their state.
     } else if (job_) {
       job_->stop(SIGTERM, now);
     }
@@ -79,7 +82,8 @@ void Node::report() {
   if (!job_->is_over()) return;
   if (stop_) {
     if (!reported_stopped_) show(stop_->failure, stop_->verdict);
-    once(reported_stopped_, StoppedMessage{start_.round});
+    once(reported_stopped_,
+         StoppedMessage{start_.round, job_->have_all_ended_with(kResumeExitCode)});
   } else if (!failure && !end_ && !interrupted_) {
     once(reported_done_, DoneMessage{start_.round});
   }
@@ -107,6 +111,7 @@ void Node::interrupt(int signal, Clock::time_point now) {
 }
 
 void Node::pass_on(int signal) {
+  if (!is_idle()) screen_.say(concat(signal_name(signal), ": ", job_->places()));
   const RankGroup without_handler = job_ ? job_->pass_on(signal) : RankGroup{};
   if (without_handler.empty()) return;
   const bool one = without_handler.size() == 1;
@@ -117,6 +122,14 @@ void Node::pass_on(int signal) {
 
 void Node::show(const Failure& failure, const Verdict& verdict) {
   shown_ = failure;
+  if (failure.code() == kResumeExitCode) {
+    return screen_.say(concat("the ranks have saved their state and ended with exit code ",
+                              kResumeExitCode, "; run the same command again to resume"));
+  }
+  if (failure.kind == Failure::Kind::kResize) {
+    return screen_.say(concat("node ", failure.node, " on host ", failure.host,
+                              " has joined: restarting all ranks with it"));
+  }
   if (failure.kind == Failure::Kind::kInterrupted) {
     const bool here = interrupted_.has_value();
     return screen_.say(concat(
@@ -126,8 +139,7 @@ void Node::show(const Failure& failure, const Verdict& verdict) {
   }
   FailureBlock block{
       .failure = failure, .verdict = verdict, .nnodes = options_.nnodes, .node = start_.node};
-  const bool of_rank = failure.kind == Failure::Kind::kRank;
-  if (job_) block.others = job_->ends_but(of_rank ? failure.rank : GlobalRank{-1});
+  if (job_) block.others = job_->ends_but(failure.is_of_rank() ? failure.rank : GlobalRank{-1});
   if (!options_.log_dir.empty() && job_) block.logs = attempt_folder();
   block.grace_seconds = static_cast<double>(options_.grace.count()) / 1000;
   screen_.show(block.to_string(options_.width, options_.err_color));

@@ -41,6 +41,9 @@ int64_t parse_port(std::string_view text, std::string_view endpoint) {
 void check_nodes(const LaunchOptions& options) {
   TSR_CHECK(options.nnodes >= 1 && options.nnodes <= kMostNodes, "--nnodes ", options.nnodes,
             " is not between 1 and ", kMostNodes);
+  const int64_t fewest = options.min_nodes.value_or(options.nnodes);
+  TSR_CHECK(fewest >= 1 && fewest <= options.nnodes, "--min-nodes ", fewest,
+            " is not between 1 and --nnodes ", options.nnodes);
   TSR_CHECK(!options.node_rank || (*options.node_rank >= 0 && *options.node_rank < options.nnodes),
             "--node-rank ", options.node_rank.value_or(0), " is not below --nnodes ",
             options.nnodes, "; nodes are numbered 0 to ", options.nnodes - 1);
@@ -79,17 +82,15 @@ int64_t parse_nproc(std::string_view text) {
   return *number;
 }
 
-int64_t parse_nnodes(std::string_view text) {
+void set_nnodes(std::string_view text, LaunchOptions& options) {
   const auto parts = split(text, ':');
   const auto lowest = to_integer(parts.front());
   const auto highest = to_integer(parts.back());
   TSR_CHECK(parts.size() <= 2 && lowest && highest, "--nnodes '", text,
-            "' is not a whole number; give the number of nodes");
-  TSR_CHECK(*lowest == *highest, "--nnodes ", text,
-            " requests an elastic size, which is not supported; "
-            "give one number of nodes, e.g. --nnodes ",
-            *highest);
-  return *lowest;
+            "' is not a whole number; give the number of nodes, or the smallest and the largest "
+            "as MIN:MAX");
+  options.nnodes = *highest;
+  if (parts.size() == 2) options.min_nodes = *lowest;
 }
 
 Endpoint parse_endpoint(std::string_view text) {

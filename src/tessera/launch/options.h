@@ -26,6 +26,7 @@ struct LaunchOptions {
   std::vector<std::string> command = {};  // The program and its arguments.
   int64_t nproc = 1;                      // Ranks per node.
   int64_t nnodes = 1;
+  std::optional<int64_t> min_nodes = {};  // Enough to go on without lost nodes; default: nnodes.
   std::optional<int64_t> node_rank = {};  // Default: by order of arrival.
   Endpoint rendezvous = {};               // An address of node 0, for several nodes.
   std::string id = "none";                // The same for all launchers of one job.
@@ -46,6 +47,7 @@ struct LaunchOptions {
   int64_t width = 80;  // Of the failure block.
 
   int64_t world_size() const { return nproc * nnodes; }
+  bool is_enough(int64_t nodes) const { return nodes >= min_nodes.value_or(nnodes); }
 };
 
 /// ConfigError if options contradict each other.
@@ -53,8 +55,8 @@ void check(const LaunchOptions& options);
 
 /// "4", or torchrun's words: gpu (their number), cpu (cores), auto (gpu if there is one).
 int64_t parse_nproc(std::string_view text);
-/// "2"; torchrun's "min:max" only if both are equal.
-int64_t parse_nnodes(std::string_view text);
+/// "2", or torchrun's "min:max": sets nnodes and min_nodes.
+void set_nnodes(std::string_view text, LaunchOptions& options);
 /// "host", "host:port", "[v6 address]:port".
 Endpoint parse_endpoint(std::string_view text);
 /// "5" or "0.5", in seconds; messages name `flag`.

@@ -23,12 +23,22 @@ TEST(LaunchOptions, EndpointsHaveAHostAndMayHaveAPort) {
 }
 
 TEST(LaunchOptions, NumbersOfNodes) {
-  EXPECT_EQ(parse_nnodes("2"), 2);
-  EXPECT_EQ(parse_nnodes("2:2"), 2);
-  EXPECT_NE(message_of<ConfigError>([] { parse_nnodes("1:4"); }).find("--nnodes 4"),
-            std::string::npos);
+  LaunchOptions options;
+  set_nnodes("2", options);
+  EXPECT_EQ(options.nnodes, 2);
+  EXPECT_FALSE(options.is_enough(1));
+  set_nnodes("1:4", options);
+  EXPECT_EQ(options.nnodes, 4);
+  EXPECT_TRUE(options.is_enough(1));
   for (const char* text : {"", ":", "2:", "1:2:3", "two"})
-    EXPECT_THROW(parse_nnodes(text), ConfigError) << text;
+    EXPECT_THROW(set_nnodes(text, options), ConfigError) << text;
+  for (const char* text : {"0:4", "5:4"}) {
+    set_nnodes(text, options);
+    options.command = {"true"};
+    options.rendezvous.host = "h";
+    EXPECT_NE(message_of<ConfigError>([&] { check(options); }).find("--min-nodes"),
+              std::string::npos);
+  }
 }
 
 TEST(LaunchOptions, NumbersOfRanks) {

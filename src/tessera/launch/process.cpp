@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "tessera/base/descriptor.h"
 #include "tessera/base/text.h"
@@ -88,6 +89,15 @@ void Process::collect() {
     if (ended < 0 && errno != EINTR) gone_ = true;
     if (ended == pid_) status_ = status;
   }
+}
+
+// "17 (name) T …", where the name may have any characters.
+char Process::state() const {
+  std::ifstream file(concat("/proc/", pid_, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos ? '?' : text.at(name_end + 2);
 }
 
 void Process::signal(int number) {

@@ -36,6 +36,8 @@ class Process {
   /// No process of the group is left. Orphans of the group count if this process is their
   /// subreaper.
   bool is_group_gone() const { return gone_; }
+  /// Its state in /proc: 'R', 'S', 'D', 'T', …; '?' if it has ended.
+  char state() const;
   /// Sends a signal to the whole group; does nothing if it is gone.
   void signal(int number);
 

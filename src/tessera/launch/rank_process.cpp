@@ -110,9 +110,14 @@ Process RankProcess::start() {
 }
 
 void RankProcess::read_health() {
-  char byte = 0;
-  healthy_ = read(health_.reader.get(), &byte, 1) == 1 || healthy_;
-  loop_.unwatch(health_.reader.get());  // Reported or closed: nothing more will arrive.
+  std::array<char, 4096> bytes{};
+  ssize_t length = 0;
+  while ((length = read(health_.reader.get(), bytes.data(), bytes.size())) > 0) {
+    heartbeats_.add({bytes.data(), static_cast<size_t>(length)}, Clock::now());
+  }
+  if (length != 0) return;
+  heartbeats_.close();
+  loop_.unwatch(health_.reader.get());
 }
 
 Descriptor RankProcess::open_end(int own, const char* ending) const {

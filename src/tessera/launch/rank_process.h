@@ -8,6 +8,7 @@
 #include "tessera/base/export.h"
 #include "tessera/launch/failure.h"
 #include "tessera/launch/guard.h"
+#include "tessera/launch/heartbeat_pipe.h"
 #include "tessera/launch/process.h"
 #include "tessera/launch/screen.h"
 
@@ -75,7 +76,10 @@ class RankProcess {
 
   bool has_ended() const { return process_.status().has_value(); }
   bool has_failed() const { return process_.status().value_or(0) != 0 && stopped_ == 0; }
-  bool has_reported_health() const { return healthy_; }
+  bool has_reported_health() const { return heartbeats_.is_healthy(); }
+  const HeartbeatReader& heartbeats() const { return heartbeats_; }
+  /// The state of its first process in /proc: 'T' if it is stopped; '?' if there is none.
+  char state() const { return process_.state(); }
   bool is_group_gone() const { return process_.is_group_gone(); }
   bool has_open_streams() const;
   bool is_paused() const;
@@ -101,7 +105,7 @@ class RankProcess {
   std::unique_ptr<RankStream> err_;
   Pipe health_ = make_pipe();
   Process process_;
-  bool healthy_ = false;
+  HeartbeatReader heartbeats_;
   bool noted_ = false;
   bool guarded_ = true;  // By the guard.
   int sent_ = 0;         // The last signal sent.

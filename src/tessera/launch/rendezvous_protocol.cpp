@@ -7,14 +7,16 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/json_field.h"
+#include "tessera/base/text.h"
 
 namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;  // Keeps the order of the fields.
 
-constexpr int64_t kLargest = 1'000'000'000;  // Limit of numbers on the wire.
-constexpr size_t kLongestText = 2000;        // Limit of strings, before escaping.
+constexpr int64_t kLargest = 1'000'000'000;               // Limit of numbers on the wire.
+constexpr size_t kLongestText = 2000;                     // Limit of strings, before escaping.
+constexpr std::string_view kPing = R"({"type":"ping"})";  // Most messages of a large job.
 constexpr size_t kMostTailLines = 10;
 constexpr size_t kLongestTailLine = 240;
 
@@ -109,7 +111,7 @@ void kind_field(Writer& writer, const Failure& failure) {
 
 void kind_field(Reader& reader, Failure& failure) {
   int64_t kind = 0;
-  reader.number("kind", kind, 0, static_cast<int64_t>(Failure::Kind::kRendezvous));
+  reader.number("kind", kind, 0, static_cast<int64_t>(Failure::Kind::kResize));
   failure.kind = static_cast<Failure::Kind>(kind);
 }
 
@@ -155,6 +157,7 @@ void fields(Archive& archive, Of& message) {
     archive.number("restart", message.restart, 0, kLargest);
     archive.number("max_restarts", message.max_restarts, 0, kLargest);
     archive.number("node", message.node, 0, kLargest);
+    archive.number("nnodes", message.nnodes, 1, kLargest);
     archive.text("addr", message.master_addr);
     archive.number("port", message.master_port, 1, 65535);
     archive.text("secret", message.secret);
@@ -165,9 +168,11 @@ void fields(Archive& archive, Of& message) {
     archive.number("round", message.round, 0, kLargest);
     archive.part("failure", message.failure);
     archive.part("verdict", message.verdict);
-  } else if constexpr (std::is_same_v<Type, HealthyMessage> || std::is_same_v<Type, DoneMessage> ||
-                       std::is_same_v<Type, StoppedMessage>) {
+  } else if constexpr (std::is_same_v<Type, HealthyMessage> || std::is_same_v<Type, DoneMessage>) {
     archive.number("round", message.round, 0, kLargest);
+  } else if constexpr (std::is_same_v<Type, StoppedMessage>) {
+    archive.number("round", message.round, 0, kLargest);
+    archive.flag("resumable", message.resumable);
   } else if constexpr (std::is_same_v<Type, EndMessage>) {
     archive.part("failure", message.failure);
   }  // welcome and ping have no fields.
@@ -190,6 +195,7 @@ Message empty_message(size_t index) {
 }  // namespace
 
 std::string encode(const Message& message) {
+  if (std::holds_alternative<PingMessage>(message)) return concat(kPing, "\n");
   Json object{{"type", kTypes[message.index()]}};
   Writer writer;
   std::visit([&](const auto& one) { fields(writer, one); }, message);
@@ -199,6 +205,7 @@ std::string encode(const Message& message) {
 }
 
 Message decode(std::string_view line) {
+  if (line == kPing) return PingMessage{};
   const JsonSource source{
       .origin = "", .what = "message", .deepest = 3, .author = JsonAuthor::kPeer};
   if (line.size() >= kLongestMessage) throw CommError("a line is too long");

@@ -11,7 +11,7 @@
 
 namespace tessera TSR_API {
 
-/// The protocol between the launchers of several nodes, version 3.
+/// The protocol between the launchers of several nodes, version 4.
 ///
 /// Each member has a TCP connection to node 0's launcher, the coordinator. A message is one line:
 /// a JSON object in ASCII, at most kLongestMessage bytes with its '\n', whose "type" is one of the
@@ -24,10 +24,10 @@ namespace tessera TSR_API {
 ///   failed   its first failure       start    a round: number the ranks and start them
 ///   done     all its ranks ended 0   stop     a failure somewhere: stop the ranks
 ///   stopped  none of its ranks runs  end      the job is over: leave with this code
-///   ping     every second            ping     every second
+///   ping     every 2 seconds         ping     every 2 seconds
 ///
 /// Rounds count from 0. Messages about another round than the current one are ignored.
-inline constexpr int64_t kProtocolVersion = 3;
+inline constexpr int64_t kProtocolVersion = 4;
 inline constexpr size_t kLongestMessage = size_t{64} << 10;
 
 struct JoinMessage {
@@ -54,7 +54,8 @@ struct StartMessage {
   int64_t round = 0;
   int64_t restart = 0;  // The number of restarts so far.
   int64_t max_restarts = 0;
-  int64_t node = 0;  // The receiver's number.
+  int64_t node = 0;    // The receiver's number in this round.
+  int64_t nnodes = 1;  // Of this round.
   std::string master_addr = "";
   int64_t master_port = 0;
   std::string secret = "";  // The ranks need it to use the store.
@@ -86,6 +87,7 @@ struct StopMessage {
 
 struct StoppedMessage {
   int64_t round = 0;
+  bool resumable = false;  // All its ranks ended with kResumeExitCode.
   friend bool operator==(const StoppedMessage&, const StoppedMessage&) = default;
 };
 

@@ -45,7 +45,7 @@ TEST(RendezvousProtocol, EveryMessageComesBack) {
       FailedMessage{3, failure()},
       DoneMessage{3},
       StopMessage{3, failure(), {.restart = 1, .max_restarts = 2, .healthy = false}},
-      StoppedMessage{3},
+      StoppedMessage{3, true},
       EndMessage{},
       EndMessage{failure()},
       PingMessage{}};
@@ -55,7 +55,7 @@ TEST(RendezvousProtocol, EveryMessageComesBack) {
 
 TEST(RendezvousProtocol, IsReadable) {
   EXPECT_EQ(encode(JoinMessage{.id = "job 7", .nnodes = 2, .nproc = 8, .host = "gpu07"}),
-            R"({"type":"join","version":3,"id":"job 7","nnodes":2,"nproc":8,"node":-1,)"
+            R"({"type":"join","version":4,"id":"job 7","nnodes":2,"nproc":8,"node":-1,)"
             R"("host":"gpu07"})"
             "\n");
   EXPECT_EQ(encode(PingMessage{}), "{\"type\":\"ping\"}\n");

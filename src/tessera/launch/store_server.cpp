@@ -126,8 +126,9 @@ void StoreServer::accept_clients() {
       return;
     }
     if (!address_.trusts(socket)) continue;
-    if (num_strangers() == kMostStrangers) drop_oldest_stranger();
+    if (strangers_.size() == kMostStrangers) drop_oldest_stranger();
     const Number number = next_number_++;
+    strangers_.insert(number);
     Client client{.number = number, .socket = std::move(socket), .since = Clock::now()};
     watch(clients_.emplace(number, std::move(client)).first->second);
   }
@@ -172,6 +173,7 @@ void StoreServer::admit(Client& client, const StoreFrame& hello) {
     throw DataError("a client without kHello");
   }
   client.is_member = secret_.empty() || are_equal(hello.fields[1], secret_);
+  if (client.is_member) strangers_.erase(client.number);
   client.unsent +=
       to_bytes(client.is_member ? ok()
                                 : refused("its secret differs; give every rank of the job "
@@ -192,6 +194,7 @@ void StoreServer::answer(Client& client, const StoreFrame& request) {
   const int64_t most = std::chrono::milliseconds(24 * kLongTime).count();
   client.pending = {request, Clock::now() + std::chrono::milliseconds(
                                                 std::clamp<int64_t>(time.value_or(0), 0, most))};
+  waiting_.insert(client.number);
 }
 
 // The answer if all keys exist.
@@ -248,10 +251,14 @@ StoreFrame StoreServer::change(const StoreFrame& request) {
 
 void StoreServer::serve_pending() {
   changed_ = false;
-  for (auto& [number, client] : clients_) {
-    if (!client.pending) continue;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Client& client = clients_.at(*at);
     const auto found = try_read(client.pending->request);
-    if (!found) continue;
+    if (!found) {
+      ++at;
+      continue;
+    }
+    at = waiting_.erase(at);
     client.pending.reset();
     client.unsent += to_bytes(*found);
     write_some(client);
@@ -273,41 +280,42 @@ void StoreServer::write_some(Client& client) {
 
 void StoreServer::drop_late() {
   const auto now = Clock::now();
-  std::vector<Number> late;
-  for (auto& [number, client] : clients_) {
-    if (!client.is_member && now >= client.since + kHelloTime) late.push_back(number);
-    if (!client.pending || now < client.pending->deadline) continue;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    Client& client = clients_.at(*at);
+    const bool late = now >= client.pending->deadline;
+    at = late ? waiting_.erase(at) : std::next(at);
+    if (!late) continue;
     client.pending.reset();
     client.unsent += to_bytes({.op = StoreOp::kTimeout});
     write_some(client);
   }
-  for (const Number number : late) drop(number);
+  // The oldest come first.
+  while (!strangers_.empty() && now >= clients_.at(*strangers_.begin()).since + kHelloTime) {
+    drop_oldest_stranger();
+  }
 }
 
 void StoreServer::drop(Number number) {
   const auto at = clients_.find(number);
   loop_.unwatch(at->second.socket.get());
+  strangers_.erase(number);
+  waiting_.erase(number);
   clients_.erase(at);
 }
 
-size_t StoreServer::num_strangers() const {
-  return static_cast<size_t>(
-      std::ranges::count_if(clients_, [](const auto& entry) { return !entry.second.is_member; }));
-}
-
 bool StoreServer::drop_oldest_stranger() {
-  const auto at =
-      std::ranges::find_if(clients_, [](const auto& entry) { return !entry.second.is_member; });
-  if (at == clients_.end()) return false;
-  drop(at->first);
+  if (strangers_.empty()) return false;
+  drop(*strangers_.begin());
   return true;
 }
 
 Clock::time_point StoreServer::next_deadline() const {
   auto next = accept_again_.value_or(Clock::now() + kLongTime);
-  for (const auto& [number, client] : clients_) {
-    if (!client.is_member) next = std::min(next, client.since + kHelloTime);
-    if (client.pending) next = std::min(next, client.pending->deadline);
+  if (!strangers_.empty()) {
+    next = std::min(next, clients_.at(*strangers_.begin()).since + kHelloTime);
+  }
+  for (const Number number : waiting_) {
+    next = std::min(next, clients_.at(number).pending->deadline);
   }
   return next;
 }

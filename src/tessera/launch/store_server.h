@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -67,7 +68,6 @@ class StoreServer {
   void drop_late();
   void drop(Number number);
   bool drop_oldest_stranger();
-  size_t num_strangers() const;
   Clock::time_point next_deadline() const;
 
   const StoreAddress address_;
@@ -76,6 +76,8 @@ class StoreServer {
   Pipe wake_up_;
   EventLoop loop_;
   std::map<Number, Client> clients_;
+  std::set<Number> strangers_;  // Those that are not members.
+  std::set<Number> waiting_;    // Those with a pending request.
   Number next_number_ = 0;
   bool stopping_ = false;
   std::optional<Clock::time_point> accept_again_;  // While there is no free descriptor.

@@ -13,9 +13,12 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
+#include "tessera/base/environment.h"
 #include "tessera/base/error_words.h"
 #include "tessera/base/text.h"
+#include "tessera/launch/heartbeat_pipe.h"
 
 namespace tessera {
 namespace {
@@ -29,17 +32,33 @@ bool is_pipe(int descriptor) {
   return fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-// A launcher that is gone must not end this process: discards the SIGPIPE raised here.
-void write_byte_without_signal(int descriptor) {
+// A launcher that is gone must not end this process: discards the SIGPIPE raised here. False if it
+// is gone.
+bool write_without_signal(int descriptor, std::string_view bytes) {
   sigset_t broken_pipe;
   sigset_t before;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
-  const bool failed = write(descriptor, "1", 1) < 0;
+  const bool gone = write(descriptor, bytes.data(), bytes.size()) < 0 && errno == EPIPE;
   const timespec at_once{};
-  if (failed) sigtimedwait(&broken_pipe, nullptr, &at_once);
+  if (gone) sigtimedwait(&broken_pipe, nullptr, &at_once);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !gone;
+}
+
+// Until the process ends or the launcher is gone. A full pipe means that the launcher was stopped;
+// then heartbeats are dropped.
+void send_heartbeats(int descriptor, std::function<std::string()> place) {
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // Children of this rank do not inherit it.
+  fcntl(descriptor, F_SETFL, O_NONBLOCK);
+  const auto silence = silence_setting(process_environment()).value_or(kDefaultSilence);
+  std::thread([descriptor, place = std::move(place), pause = heartbeat_interval(silence)] {
+    while (write_without_signal(descriptor, heartbeat_line(place()))) {
+      std::this_thread::sleep_for(pause);
+    }
+    close(descriptor);
+  }).detach();
 }
 
 std::string error_text(std::string_view message) {
@@ -89,15 +108,18 @@ std::terminate_handler previous_handler = nullptr;
 
 }  // namespace
 
-void report_healthy() {
+void report_healthy(std::function<std::string()> place) {
   const char* text = std::getenv(kHealthVariable);
   const auto number = to_integer(text == nullptr ? "" : text);
   unsetenv(kHealthVariable);
   if (!number || *number < 0 || *number > INT_MAX) return;
   const int descriptor = static_cast<int>(*number);
   if (!is_pipe(descriptor)) return;
-  write_byte_without_signal(descriptor);
-  close(descriptor);  // So that children of this rank do not inherit it.
+  if (write_without_signal(descriptor, "1") && place) {
+    send_heartbeats(descriptor, std::move(place));
+  } else {
+    close(descriptor);  // So that children of this rank do not inherit it.
+  }
 }
 
 bool report_error(std::string_view message) noexcept {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/export.h"
@@ -8,9 +10,15 @@ namespace tessera TSR_API {
 
 /// The rank's side of a launcher: reports of a process that `tessera run` or torchrun started.
 
-/// Tells the launcher that this rank has connected to the others: writes a byte to the pipe
-/// TESSERA_HEALTH_FD and closes it. Does nothing without a launcher. Idempotent.
-void report_healthy();
+/// The exit code of a rank that has saved its state because it was told to stop: run the same
+/// command again to resume. The launchers end with it, too. It is EX_TEMPFAIL of sysexits.h.
+inline constexpr int kResumeExitCode = 75;
+
+/// Tells the launcher that this rank has connected to the others, by a byte to the pipe
+/// TESSERA_HEALTH_FD. From then on a thread of this process writes a heartbeat with the text of
+/// `place` to the pipe; if they stop, the launcher ends the rank. Without `place` it closes the
+/// pipe instead. Does nothing without a launcher. Idempotent.
+void report_healthy(std::function<std::string()> place = {});
 
 /// Writes the file named by TORCHELASTIC_ERROR_FILE in torchrun's form: {"message": {"message": …,
 /// "extraInfo": {"py_callstack": …, "timestamp": seconds}}}. The first report stays. Returns

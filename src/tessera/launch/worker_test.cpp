@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tessera/launch/heartbeat_pipe.h"
 #include "tests/testkit/temporary_folder.h"
 
 namespace tessera {
@@ -76,6 +77,27 @@ TEST_F(Worker, TellsItsHealthOnceAndClosesThePipe) {
   EXPECT_EQ(read(ends[0], bytes, sizeof(bytes)), 0) << "the pipe is still open";
   EXPECT_EQ(std::getenv("TESSERA_HEALTH_FD"), nullptr);
   close(ends[0]);
+}
+
+TEST_F(Worker, SendsHeartbeatsWithItsPlace) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  setenv("TESSERA_HEALTH_FD", std::to_string(ends[1]).c_str(), 1);
+  setenv("TESSERA_SILENCE_SECONDS", "1", 1);
+  report_healthy([] { return "in all_reduce #7\nof group dp"; });
+  HeartbeatReader reader;
+  std::optional<Clock::time_point> first;
+  while (!first || reader.last() == first) {
+    char bytes[64];
+    const ssize_t length = read(ends[0], bytes, sizeof(bytes));
+    ASSERT_GT(length, 0);
+    reader.add({bytes, static_cast<size_t>(length)}, Clock::now());
+    if (!first) first = reader.last();
+  }
+  EXPECT_TRUE(reader.is_healthy());
+  EXPECT_EQ(reader.place(), "in all_reduce #7 of group dp");
+  unsetenv("TESSERA_SILENCE_SECONDS");
+  close(ends[0]);  // Ends the thread.
 }
 
 TEST_F(Worker, SurvivesALauncherThatIsGone) {

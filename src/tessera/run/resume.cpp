@@ -69,6 +69,22 @@ double held_out(const TrainConfig& config) {
   return config.train.validate_every == 0 ? 0 : config.data.validation_share;
 }
 
+// What differs between two runs and changes the curve.
+std::vector<std::string> changes_of_curve(const TrainConfig& before, const TrainConfig& now) {
+  std::vector<std::string> changes;
+  for (const ConfigField& field : config_fields()) {
+    if (!shapes_curve(field, before)) continue;
+    const std::string was = to_toml(value_of(field, before));
+    const std::string is = to_toml(value_of(field, now));
+    if (was != is) changes.push_back(concat(field.name(), " was ", was, " and is ", is));
+  }
+  if (held_out(before) != held_out(now)) {
+    changes.push_back(concat("the share of data held out for validation was ", held_out(before),
+                             " and is ", held_out(now)));
+  }
+  return changes;
+}
+
 }  // namespace
 
 ConfigLayers with_stored_config(ConfigLayers layers) {
@@ -91,18 +107,20 @@ std::optional<TrainConfig> stored_config(const std::string& run_dir) {
   return resolve({.file = stored});
 }
 
+TrainConfig restarted(TrainConfig config) {
+  RunSection& run = config.run;
+  TSR_CHECK(!run.dir.empty(),
+            "a job with restarts needs --run-dir, where each attempt finds the checkpoints");
+  const auto before = stored_config(run.dir);
+  // A run that replaces another one may have failed before it removed that one.
+  const bool ours = before && (!run.overwrite || changes_of_curve(*before, config).empty());
+  run.resume = ours;
+  run.overwrite = !ours;
+  return config;
+}
+
 void check_same_curve(const TrainConfig& before, const TrainConfig& now) {
-  std::vector<std::string> changes;
-  for (const ConfigField& field : config_fields()) {
-    if (!shapes_curve(field, before)) continue;
-    const std::string was = to_toml(value_of(field, before));
-    const std::string is = to_toml(value_of(field, now));
-    if (was != is) changes.push_back(concat(field.name(), " was ", was, " and is ", is));
-  }
-  if (held_out(before) != held_out(now)) {
-    changes.push_back(concat("the share of data held out for validation was ", held_out(before),
-                             " and is ", held_out(now)));
-  }
+  const std::vector<std::string> changes = changes_of_curve(before, now);
   TSR_CHECK(changes.empty(), "the run to resume was another one: ", join(changes, "; "),
             ". Its curve would change; leave that out, or give --resume-anyway");
 }

@@ -21,4 +21,9 @@ std::optional<TrainConfig> stored_config(const std::string& run_dir);
 /// learning rate. Its layout, dtype and number of steps may change.
 void check_same_curve(const TrainConfig& before, const TrainConfig& now);
 
+/// The settings of a run whose earlier attempt failed, for the next attempt of the same job: it
+/// resumes from the newest checkpoint, or starts again if there is none. ConfigError without a run
+/// directory.
+TrainConfig restarted(TrainConfig config);
+
 }  // namespace tessera

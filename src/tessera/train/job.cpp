@@ -100,7 +100,8 @@ void set_threads(const TrainConfig& config) {
 World meet(const TrainConfig& config) {
   // On GPUs: NCCL if every rank has its own GPU.
   const bool cpu = config.train.device == "cpu";
-  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto});
+  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto,
+                         .timeout = std::chrono::seconds(config.run.timeout)});
 }
 
 // A signal may reach ranks in different steps; all must stop after the same one.
@@ -158,8 +159,11 @@ bool check_resume(const TrainConfig& config) {
   if (!config.run.resume_anyway) check_same_curve(*before, config);
   const CheckpointFolder all(std::filesystem::path(config.run.dir) / kCheckpointsFolder);
   const int64_t step = all.newest().value_or(0);
-  TSR_CHECK(step < config.train.steps, "the run has done ", step, " steps of ", config.train.steps,
-            "; give a larger --steps to continue it");
+  // An attempt may fail after its last step.
+  const bool ends =
+      step == config.train.steps && read_launch_info(process_environment()).restart_count > 0;
+  TSR_CHECK(step < config.train.steps || ends, "the run has done ", step, " steps of ",
+            config.train.steps, "; give a larger --steps to continue it");
   return true;
 }
 
@@ -210,11 +214,12 @@ void check_job(const TrainConfig& config) {
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
 
-TrainJob make_job(TrainConfig config) {
+TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
   World world = meet(config);
   config.run.dir = of_first_rank(config.run.dir, world.group());
+  if (wanted) wanted->run.dir = config.run.dir;
   auto [batches, validation] = make_batches(config);
   const bool resumes = check_resume(config);
   const std::string path = checkpoint_of(config, resumes, world.group());
@@ -234,7 +239,8 @@ TrainJob make_job(TrainConfig config) {
                options,
                scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
                config.train.validate_batches,
-               std::move(config)};
+               config,
+               wanted.value_or(config)};
   if (resumes) restore(job, *checkpoint);
   return job;
 }

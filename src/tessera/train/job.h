@@ -28,12 +28,14 @@ struct TrainJob {
   std::optional<GradScaler> scaler;  // With float16 parameters.
   int64_t validate_batches = 0;
   TrainConfig config;  // Its run directory is rank 0's on all ranks.
+  TrainConfig wanted;  // For checkpoints: that of all nodes, even if some are lost.
 };
 
 /// **Collective.** Connects to the other ranks, opens the data, checks every token, and makes or
-/// loads the model. A run that resumes continues with the state of its newest checkpoint.
-/// ConfigError or DataError if something does not fit. Writes nothing.
-TrainJob make_job(TrainConfig config);
+/// loads the model. A run that resumes continues with the state of its newest checkpoint. `wanted`
+/// is the configuration with all nodes, if some are lost. ConfigError or DataError if something
+/// does not fit. Writes nothing.
+TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted = std::nullopt);
 
 /// The checks of make_job() that need neither data nor other ranks, in one process.
 void check_job(const TrainConfig& config);

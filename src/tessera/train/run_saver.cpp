@@ -39,11 +39,11 @@ RunSaver::RunSaver(const TrainJob& job, AfterSave after_save)
       after_save_(std::move(after_save)),
       folder_(std::filesystem::path(job.config.run.dir) / RunFolder::kCheckpoints),
       saver_(job.world.group()),
-      saved_(job.options.first_step) {}
+      saved_(job.options.first_step == 0 ? -1 : job.options.first_step) {}
 
 Metadata RunSaver::state_at(int64_t steps) const {
   Metadata state{
-      {"config", to_toml(job_.config)},
+      {"config", to_toml(job_.wanted)},
       {"config.json", to_json(job_.model.shape, config_name(job_.model.dtype))},
       {"samples", std::to_string(steps * job_.config.data.batch)},
       {"data_samples", std::to_string(job_.batches.batches().samples())},

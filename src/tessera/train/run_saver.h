@@ -39,7 +39,7 @@ class RunSaver {
   AfterSave after_save_;
   CheckpointFolder folder_;
   CheckpointSaver saver_;
-  int64_t saved_;  // The step of the last save that was started.
+  int64_t saved_;  // The step of the last save that was started; -1: none.
 };
 
 }  // namespace tessera
