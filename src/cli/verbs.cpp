@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::array kVerbs{
     Verb{"train", "train a Llama; write metrics, a report and weights"},
+    Verb{"watch", "show the report of a run in the browser, while the run goes on", run_watch},
     Verb{"export", "write the weights of a run or checkpoint as a Hugging Face folder", run_export},
     Verb{"checkpoint", "list, show, verify, compare and convert checkpoints", run_checkpoint},
     Verb{"tokenize", "encode texts into a file of tokens to train on", run_tokenize},

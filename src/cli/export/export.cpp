@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 struct Flags {
   std::string run, folder;
   std::string shard_size = "5GB";
+  bool ema = false;
 };
 
 /// "500MB", "5GiB", "1000000".
@@ -71,22 +72,47 @@ bool is_weight(const std::string& name) {
   return subfolder_of(name) == kModelSubfolder;
 }
 
-// Reads one tensor at a time.
-void copy_weights(const Checkpoint& from, const std::string& to, int64_t shard_bytes) {
-  std::vector<TensorSpec> tensors;
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : from.index().tensors) {
-    if (!is_weight(name)) continue;
-    tensors.push_back({name, tensor.dtype, tensor.shape});
-    bytes += *bytes_of(tensor.dtype, tensor.shape);
+/// The tensors of a checkpoint to export: the weights, or their averages, under the weights' names.
+class ExportedTensors {
+ public:
+  explicit ExportedTensors(bool averages) : averages_(averages) {}
+
+  std::string stored_name(const std::string& weight) const {
+    return averages_ ? concat("optim.state.", weight, ".ema") : weight;
   }
+
+  std::vector<TensorSpec> specs(const Checkpoint& from) const {
+    std::vector<TensorSpec> found;
+    for (const auto& [name, weight] : from.index().tensors) {
+      if (!is_weight(name)) continue;
+      if (!from.contains(stored_name(name))) {
+        throw DataError(concat(from.folder(), " holds no average of '", visible(name),
+                               "'; was it saved by tessera train --ema-decay?"));
+      }
+      const auto& tensor = from.tensor(stored_name(name));
+      found.push_back({name, tensor.dtype, tensor.shape});
+    }
+    return found;
+  }
+
+ private:
+  bool averages_;
+};
+
+// Reads one tensor at a time.
+void copy_weights(const Checkpoint& from, const ExportedTensors& exported, const std::string& to,
+                  int64_t shard_bytes) {
+  const std::vector<TensorSpec> tensors = exported.specs(from);
+  int64_t bytes = 0;
+  for (const TensorSpec& tensor : tensors) bytes += *bytes_of(tensor.dtype, tensor.shape);
   ProgressBar bar("exporting", bytes);
   write_weight_files(to, tensors, shard_bytes,
                      [&](const TensorSpec& spec, SafetensorsWriter& file) {
-                       for_each_block(from.tensor(spec.name), [&](const Box& box) {
+                       const std::string name = exported.stored_name(spec.name);
+                       for_each_block(from.tensor(name), [&](const Box& box) {
                          std::vector<std::byte> block(
                              static_cast<size_t>(box.numel() * (bits_of(spec.dtype) / 8)));
-                         from.read(spec.name, box, block);
+                         from.read(name, box, block);
                          file.write(block);
                          bar.add(static_cast<int64_t>(block.size()));
                        });
@@ -99,15 +125,16 @@ void write_config(const std::string& text, const std::string& to) {
   file.finish();
 }
 
-void export_checkpoint(const std::string& path, const std::string& to, int64_t shard_bytes) {
+void export_checkpoint(const std::string& path, bool ema, const std::string& to,
+                       int64_t shard_bytes) {
   const Checkpoint checkpoint(path);
   const auto config = checkpoint.index().state.find("config.json");
   if (config == checkpoint.index().state.end()) {
     throw DataError(
         concat(path, " holds no config.json of a model; was it saved by tessera train?"));
   }
-  verify_files(checkpoint, kModelSubfolder);
-  copy_weights(checkpoint, to, shard_bytes);
+  verify_files(checkpoint, ema ? "" : kModelSubfolder);
+  copy_weights(checkpoint, ExportedTensors(ema), to, shard_bytes);
   write_config(config->second, to);
 }
 
@@ -142,14 +169,15 @@ int run_export(const std::vector<std::string>& arguments) {
   app.add_option("run", flags.run, "the run directory, or a checkpoint")->type_name("RUN");
   app.add_option("folder", flags.folder, "the new folder")->type_name("DIR");
   app.add_option("--shard-size", flags.shard_size, "largest file size (5GB)")->type_name("SIZE");
+  app.add_flag("--ema", flags.ema, "the averaged weights of its newest checkpoint (--ema-decay)");
   if (const auto done = parse(app, arguments)) return *done;
 
   TSR_CHECK(!flags.folder.empty(), "a run and a new folder are wanted: tessera export RUN DIR");
   const int64_t shard_bytes = parse_bytes(flags.shard_size);
-  const std::string model = model_of(flags.run);
+  const std::string model = flags.ema ? "" : model_of(flags.run);
   const std::string checkpoint = model.empty() ? checkpoint_of(flags.run) : "";
   check_empty(flags.folder);
-  model.empty() ? export_checkpoint(checkpoint, flags.folder, shard_bytes)
+  model.empty() ? export_checkpoint(checkpoint, flags.ema, flags.folder, shard_bytes)
                 : export_model(model, flags.folder, shard_bytes);
   std::cout << concat(visible(flags.folder), " holds ", WeightFiles(flags.folder).files().size(),
                       " weight file(s) and config.json; transformers loads it by "

@@ -34,6 +34,7 @@
 #include "tessera/launch/worker.h"
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
+#include "tessera/run/run_log.h"
 #include "tessera/train/job.h"
 
 namespace tessera::cli {
@@ -218,14 +219,14 @@ std::string save_text(const SaveReport& report) {
 
 // All ranks train; rank 0 reports.
 int64_t train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
-  std::optional<MetricsFile> metrics;
+  std::optional<RunLog> log;
   std::optional<TrainScreen> screen;
   TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
   if (folder) {
-    metrics.emplace(folder->path(RunFolder::kMetrics));
+    log.emplace(*folder, job.config.run, job.options.first_step);
     screen.emplace(job.options.steps, job.options.first_step);
     hooks.after_step = [&](const StepMetrics& step) {
-      metrics->append(step);
+      log->append(step);
       record.steps.push_back(step);
       screen->show(step);
     };

@@ -27,7 +27,7 @@ TrainScreen::~TrainScreen() {
 }
 
 void TrainScreen::show(const StepMetrics& metrics) {
-  if (metrics.skipped) say_skipped(metrics);
+  if (metrics.skipped || metrics.rolled_back_to) say_bad(metrics);
   const Clock::time_point now = Clock::now();
   progress_.step = metrics.step + 1;
   progress_.loss = metrics.loss;
@@ -47,10 +47,14 @@ void TrainScreen::say(const std::string& line) const {
   if (terminal_ && begun_) draw();
 }
 
-void TrainScreen::say_skipped(const StepMetrics& metrics) const {
+void TrainScreen::say_bad(const StepMetrics& metrics) const {
   const std::string scale = metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "";
-  say(concat("step ", metrics.step, " was skipped: loss ", fixed(metrics.loss, 3),
-             ", gradient norm ", fixed(metrics.grad_norm, 3), scale));
+  const std::string action = metrics.skipped
+                                 ? " was skipped"
+                                 : concat(" was undone: the run continues with the weights after ",
+                                          *metrics.rolled_back_to, " steps");
+  say(concat("step ", metrics.step, action, metrics.spike ? " (spike)" : "", ": loss ",
+             fixed(metrics.loss, 3), ", gradient norm ", fixed(metrics.grad_norm, 3), scale));
 }
 
 void TrainScreen::draw() const {

@@ -27,7 +27,7 @@ class TrainScreen {
  private:
   using Clock = std::chrono::steady_clock;
   void draw() const;
-  void say_skipped(const StepMetrics& metrics) const;
+  void say_bad(const StepMetrics& metrics) const;
 
   bool terminal_;
   bool begun_ = false;

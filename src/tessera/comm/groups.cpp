@@ -6,6 +6,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/internal/state.h"
 #include "tessera/comm/objects.h"
+#include "tessera/comm/recorded_operations.h"
 #include "tessera/comm/sent_bytes.h"
 
 namespace tessera {
@@ -44,6 +45,11 @@ std::string first_difference(const std::vector<std::string>& mine,
 SentBytes sent_bytes(const Group& group) {
   const auto& recorder = group.state().world().recorder;
   return recorder ? recorder->sent_bytes() : SentBytes();
+}
+
+FlightDump recorded_operations(const Group& group) {
+  const auto& recorder = group.state().world().recorder;
+  return recorder ? recorder->dump("asked for") : FlightDump();
 }
 
 Group on_lane(const Group& group, Lane lane) {

@@ -18,7 +18,7 @@ int64_t times(int64_t a, int64_t b) {
 struct Widths {
   int64_t weight = 4;    // And its gradient.
   int64_t gathered = 4;  // The same while it is gathered.
-  int64_t state = 0;     // The optimizer's, with float32 copies of 16-bit weights.
+  int64_t state = 0;  // The optimizer's, with float32 copies of 16-bit weights, and their average.
 };
 
 Widths widths_of(const TrainConfig& config) {
@@ -27,9 +27,10 @@ Widths widths_of(const TrainConfig& config) {
   const int64_t exact = std::max<int64_t>(weight, 4);
   const OptimSection& optim = config.optim;
   const int64_t moments = optim.kind == "adamw" ? 2 : optim.momentum > 0 ? 1 : 0;
-  return {.weight = weight,
-          .gathered = compute == "same" ? weight : element_bytes(compute),
-          .state = moments * exact + (weight < exact ? exact : 0)};
+  return {
+      .weight = weight,
+      .gathered = compute == "same" ? weight : element_bytes(compute),
+      .state = moments * exact + (weight < exact ? exact : 0) + (optim.ema_decay > 0 ? exact : 0)};
 }
 
 // Elements of a model of which ep and etp divide the experts.

@@ -194,7 +194,7 @@ Fields optim_fields() {
       {.key = "schedule",
        .target = at<&C::optim, &OptimSection::schedule>,
        .help = "learning rate after the warm-up",
-       .choices = [] { return Names{"constant", "cosine", "wsd"}; },
+       .choices = [] { return Names{"constant", "cosine", "linear", "wsd"}; },
        .otherwise = "cosine; constant with model.path"},
       {.key = "warmup",
        .target = at<&C::optim, &OptimSection::warmup>,
@@ -253,8 +253,28 @@ Fields optim_fields() {
        .most = kMostSize},
       {.key = "non_finite",
        .target = at<&C::optim, &OptimSection::non_finite>,
-       .help = "a step with a non-finite loss or gradient: stop the run or skip it; fp16 skips",
-       .choices = [] { return Names{"stop", "skip"}; }},
+       .help =
+           "a step with a non-finite loss or gradient, or a spike: stop the run, skip the step, "
+           "or roll back to the newest checkpoint; fp16 skips non-finite steps",
+       .flag = "--non-finite",
+       .choices = [] { return Names{"stop", "skip", "rollback"}; }},
+      {.key = "spike",
+       .target = at<&C::optim, &OptimSection::spike>,
+       .help = "a step is a spike if its loss or gradient norm is above this many times the median "
+               "of the last steps; 0: never",
+       .flag = "--spike",
+       .least = 0},
+      {.key = "spike_window",
+       .target = at<&C::optim, &OptimSection::spike_window>,
+       .help = "good steps whose median counts; there are no spikes before the 20th",
+       .least = 20,
+       .most = 10'000},
+      {.key = "ema_decay",
+       .target = at<&C::optim, &OptimSection::ema_decay>,
+       .help = "decay of the exponential moving average of the weights, e.g. 0.999; 0: none",
+       .flag = "--ema-decay",
+       .least = 0,
+       .most = 1},
   };
 }
 
@@ -297,6 +317,10 @@ Fields train_fields() {
        .help = "largest number of batches per validation",
        .least = 1,
        .most = kMostSteps},
+      {.key = "validate_ema",
+       .target = at<&C::train, &TrainSection::validate_ema>,
+       .help = "validate the average of the weights (optim.ema_decay) instead of the weights",
+       .flag = "--validate-ema"},
       {.key = "init_from",
        .target = at<&C::train, &TrainSection::init_from>,
        .help =
@@ -314,6 +338,18 @@ Fields train_fields() {
        .help = "which tokens a full expert keeps: those with the largest weights, or the first of "
                "the batch",
        .choices = [] { return Names{"probs", "position"}; }},
+      {.key = "check_replicas",
+       .target = at<&C::train, &TrainSection::check_replicas>,
+       .help = "steps between two comparisons of weights and optimizer state between the ranks "
+               "that hold the same; 0: none",
+       .flag = "--check-replicas",
+       .least = 0,
+       .most = kMostSteps},
+      {.key = "deterministic",
+       .target = at<&C::train, &TrainSection::deterministic>,
+       .help = "only operators that give the same bits in every run, on GPUs, too; an operator "
+               "without such an implementation ends the run",
+       .flag = "--deterministic"},
   };
 }
 
@@ -377,6 +413,18 @@ Fields run_fields() {
        .help = "seconds that ranks wait for each other in one operation before the run fails",
        .least = 1,
        .most = kMostTimeout},
+      {.key = "csv",
+       .target = at<&C::run, &RunSection::csv>,
+       .help = "write metrics.csv, too: the numbers of metrics.jsonl, one row per step",
+       .flag = "--csv"},
+      {.key = "tensorboard",
+       .target = at<&C::run, &RunSection::tensorboard>,
+       .help = "write the numbers of metrics.jsonl as TensorBoard's event files, too",
+       .flag = "--tensorboard"},
+      {.key = "trace_steps",
+       .target = at<&C::run, &RunSection::trace_steps>,
+       .help = "steps to trace, e.g. 10-12: operators, communication and memory, for Perfetto",
+       .flag = "--trace-steps"},
   };
 }
 

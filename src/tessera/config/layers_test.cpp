@@ -336,5 +336,33 @@ TEST(ConfigLayers, NumbersBeyondTheirRangeAreNamedWithIt) {
   }
 }
 
+TEST(ConfigLayers, TheAverageOfTheWeightsMustBeOfUse) {
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.ema_decay", "0.9")}}),
+                       "nothing would use the average"));
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("optim.ema_decay", "1"), given("run.save_every", "5")}}),
+               "choose less than 1"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("train.validate_ema", "true")}}),
+                       "--validate-ema needs --ema-decay"));
+  EXPECT_EQ(resolve({.flags = {given("optim.ema_decay", "0.9"), given("run.save_every", "5")}})
+                .optim.ema_decay,
+            0.9);
+}
+
+TEST(ConfigLayers, ARollbackNeedsCheckpointsAndASpikeAFactor) {
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.non_finite", "rollback")}}),
+                       "give --save-every as well"));
+  EXPECT_TRUE(contains(refusal({.flags = {given("optim.spike", "0.5")}}), "choose more than 1"));
+}
+
+TEST(ConfigLayers, TracedStepsAreOneOrARange) {
+  EXPECT_EQ(parse_steps("7"), (Span{7, 8}));
+  EXPECT_EQ(parse_steps("10-12"), (Span{10, 13}));
+  for (const char* text : {"", "-", "1-", "-1", "3-2", "a", "1-2-3", "99999999999999999"}) {
+    EXPECT_THROW(parse_steps(text), ConfigError) << text;
+  }
+  EXPECT_TRUE(contains(refusal({.flags = {given("run.trace_steps", "x")}}), "names no steps"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -28,6 +28,25 @@ void check_optim(const OptimSection& optim) {
             " needs optim.kind sgd, but it is ", optim.kind, "; leave one out");
 }
 
+void check_average(const TrainConfig& config) {
+  const double decay = config.optim.ema_decay;
+  TSR_CHECK(decay < 1, "optim.ema_decay=", decay,
+            " would never change the average; choose less than 1, e.g. 0.999");
+  TSR_CHECK(decay == 0 || config.run.save_every > 0 || config.train.validate_ema, "--ema-decay ",
+            decay, " without --save-every and --validate-ema: nothing would use the average; give ",
+            "one of them as well, or leave it out");
+  TSR_CHECK(!config.train.validate_ema || (decay > 0 && config.train.validate_every > 0),
+            "--validate-ema needs --ema-decay and train.validate_every above 0; give them as well, "
+            "or leave it out");
+}
+
+void check_rollback(const TrainConfig& config) {
+  TSR_CHECK(config.optim.non_finite != "rollback" || config.run.save_every > 0,
+            "--non-finite rollback needs checkpoints; give --save-every as well, or choose skip");
+  TSR_CHECK(config.optim.spike == 0 || config.optim.spike > 1, "optim.spike=", config.optim.spike,
+            " would make every other step a spike; choose more than 1, e.g. 10, or 0");
+}
+
 void check_ranks(const ParallelSection& parallel) {
   const int64_t product = parallel.dp * parallel.tp * parallel.cp * parallel.pp;
   TSR_CHECK(product == parallel.nproc, "dp·tp·cp·pp is ", product, " (dp=", parallel.dp,
@@ -174,6 +193,16 @@ ContextParallelOptions context_of(const ParallelSection& parallel) {
   return options;
 }
 
+Span parse_steps(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto first = to_integer(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : to_integer(text.substr(dash + 1));
+  TSR_CHECK(first && last && 0 <= *first && *first <= *last && *last < 1'000'000'000'000,
+            "run.trace_steps='", text,
+            "' names no steps; give the first and the last one, e.g. 10-12, or one step");
+  return {*first, *last + 1};
+}
+
 void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
   const ParallelSection& parallel = config.parallel;
   split_heads(shape.num_attention_heads, shape.num_key_value_heads, parallel.tp, /*rank=*/0);
@@ -190,6 +219,9 @@ void check(const TrainConfig& config) {
   if (config.model.path.empty()) check(config.model.shape);
   check_data(config.data);
   check_optim(config.optim);
+  check_average(config);
+  check_rollback(config);
+  if (!config.run.trace_steps.empty()) parse_steps(config.run.trace_steps);
   TSR_CHECK(config.optim.accumulate <= config.data.batch,
             "optim.accumulate=", config.optim.accumulate,
             " is more than data.batch=", config.data.batch, "; a slice needs at least one row");

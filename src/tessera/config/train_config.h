@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/export.h"
 #include "tessera/format/llama_config.h"
 #include "tessera/plan/context_parallel.h"
 #include "tessera/plan/train_plan.h"
+#include "tessera/topology/box.h"
 
 /// The settings of a training run. fields.h lists all keys, docs/configuration.md documents them.
 /// Strings with a fixed set of choices are checked when they are assigned.
@@ -52,6 +54,9 @@ struct OptimSection {
   double clip = 1;          // 0: no clipping.
   int64_t accumulate = 1;   // Slices per batch (gradient accumulation).
   std::string non_finite = "stop";
+  double spike = 0;            // Times the median; 0: a step is never a spike.
+  int64_t spike_window = 100;  // Steps of the median.
+  double ema_decay = 0;        // Of the average of the weights; 0: none.
 
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };
@@ -64,9 +69,12 @@ struct TrainSection {
   std::string device = "cpu";
   int64_t validate_every = 0;         // Steps; 0: never.
   int64_t validate_batches = 8;       // At most; fewer if less data is held out.
+  bool validate_ema = false;          // With the average of the weights.
   std::string init_from{};            // A checkpoint with the initial weights; "": none.
   double expert_capacity_factor = 0;  // The most tokens of an expert / the mean; 0: no limit.
   std::string token_drop_policy = "probs";
+  int64_t check_replicas = 0;  // Steps between two comparisons; 0: none.
+  bool deterministic = false;
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };
@@ -79,10 +87,13 @@ struct RunSection {
   int64_t save_every = 0;  // Steps between two checkpoints; 0: none.
   int64_t keep_last = 2;   // Checkpoints; 0: all.
   bool async_save = true;
-  bool save = true;          // Write the weights at the end.
-  int64_t record_every = 0;  // Record actions every so many steps; 0: never.
-  int64_t max_restarts = 0;  // After failures, if this program starts the ranks itself.
-  int64_t timeout = 1800;    // Seconds that ranks wait for each other.
+  bool save = true;           // Write the weights at the end.
+  int64_t record_every = 0;   // Record actions every so many steps; 0: never.
+  int64_t max_restarts = 0;   // After failures, if this program starts the ranks itself.
+  int64_t timeout = 1800;     // Seconds that ranks wait for each other.
+  bool csv = false;           // metrics.csv beside metrics.jsonl.
+  bool tensorboard = false;   // Event files of TensorBoard.
+  std::string trace_steps{};  // "A-B": the steps to trace; "": none.
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
@@ -122,6 +133,9 @@ ParallelDims dims_of(const ParallelSection& parallel);
 
 /// How the section's cp ranks share a sequence. ConfigError if a size is no whole number.
 ContextParallelOptions context_of(const ParallelSection& parallel);
+
+/// The steps of "10-12" or "7", the last one included. ConfigError if the text names none.
+Span parse_steps(std::string_view text);
 
 struct TrainConfig {
   ModelSection model{};

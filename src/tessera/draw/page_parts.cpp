@@ -25,9 +25,11 @@ std::string fill(std::string_view text,
 
 }  // namespace
 
-std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json) {
+std::string fill_page(const PageParts& parts, std::string_view title, std::string_view json,
+                      Asks asks) {
   const std::pair<std::string, std::string> heading{"TITLE", escape_xml(title)};
-  return fill(parts.frame, {heading,
+  return fill(parts.frame, {{"POLICY", asks == Asks::kNobody ? "" : "; connect-src 'self'"},
+                            heading,
                             {"STYLE", std::string(parts.css)},
                             {"BODY", fill(parts.body, {heading})},
                             {"DATA", escape_for_script(json)},

@@ -48,9 +48,14 @@ Json pictures_json(const std::vector<ReportPicture>& pictures) {
 }  // namespace
 
 std::string page_json(const ReportPage& page) {
-  Json json{{"summary", page.summary},          {"charts", Json::array()},
-            {"run", facts_json(page.run)},      {"configuration", Json::array()},
-            {"mesh", pictures_json(page.mesh)}, {"pipeline", pictures_json(page.pipeline)}};
+  Json json{{"title", page.title},
+            {"live", page.live},
+            {"summary", page.summary},
+            {"charts", Json::array()},
+            {"run", facts_json(page.run)},
+            {"configuration", Json::array()},
+            {"mesh", pictures_json(page.mesh)},
+            {"pipeline", pictures_json(page.pipeline)}};
   for (const ReportChart& chart : page.charts) json["charts"].push_back(chart_json(chart));
   for (const ReportTable& table : page.configuration) {
     json["configuration"].push_back({{"title", table.title}, {"facts", facts_json(table.facts)}});
@@ -59,7 +64,8 @@ std::string page_json(const ReportPage& page) {
 }
 
 std::string draw_page(const ReportPage& page) {
-  return fill_page(kReportPage, page.title, page_json(page));
+  return fill_page(kReportPage, page.title, page_json(page),
+                   page.live.empty() ? Asks::kNobody : Asks::kItsServer);
 }
 
 }  // namespace tessera

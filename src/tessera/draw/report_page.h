@@ -42,6 +42,8 @@ struct ReportPage {
   std::vector<ReportPicture> mesh = {};  // Empty for a single process.
   /// The timeline of a measured step and its simulation, side by side on a wide screen, and others.
   std::vector<ReportPicture> pipeline = {};
+  /// The path at its server from which the page gets its newer JSON, again and again; "": never.
+  std::string live = {};
 };
 
 /// The page as JSON.

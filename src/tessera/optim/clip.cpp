@@ -40,35 +40,31 @@ void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
   append(flat.narrow(0, even, flat.numel() - even).view({1, -1}));
 }
 
-std::vector<std::string> without_finite_gradients(const Parameters& parameters) {
+[[noreturn]] void refuse(const Parameters& parameters, double norm) {
+  const std::string names = non_finite_gradients(parameters);
+  throw NumericError(
+      concat("the norm of the gradients is ", norm, "; ",
+             names.empty() ? "all gradients on this rank are finite, so they are too large, or "
+                             "another rank's are non-finite"
+                           : concat("non-finite are those of ", names),
+             ". Resume from an earlier state with a lower learning rate, or check the data"));
+}
+
+}  // namespace
+
+std::string non_finite_gradients(const Parameters& parameters) {
+  constexpr size_t kShown = 3;
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters) {
     const at::Tensor& gradient = parameter.tensor.grad();
     if (gradient.defined() && !at::isfinite(gradient).all().item<bool>())
       names.push_back(parameter.name);
   }
-  return names;
-}
-
-// A model may have thousands of parameters; the first ones are enough to find the cause.
-std::string some_of(std::vector<std::string> names) {
-  constexpr size_t kShown = 3;
+  if (names.empty()) return "";
   const size_t hidden = names.size() - std::min(names.size(), kShown);
   names.resize(names.size() - hidden);
   return concat("'", join(names, "', '"), "'", hidden == 0 ? "" : concat(" and ", hidden, " more"));
 }
-
-[[noreturn]] void refuse(const Parameters& parameters, double norm) {
-  const std::vector<std::string> names = without_finite_gradients(parameters);
-  throw NumericError(
-      concat("the norm of the gradients is ", norm, "; ",
-             names.empty() ? "all gradients on this rank are finite, so they are too large, or "
-                             "another rank's are non-finite"
-                           : concat("non-finite are those of ", some_of(names)),
-             ". Resume from an earlier state with a lower learning rate, or check the data"));
-}
-
-}  // namespace
 
 at::Tensor grad_square_sum(const Parameters& parameters) {
   const at::NoGradGuard no_grad;

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/tensor/parameter.h"
@@ -19,6 +21,9 @@ double grad_norm(const Parameters& parameters);
 /// **Collective.** The norm if the ranks of a group hold different parts of the parameters; the
 /// same on all of them. Of equal parts, one counts (Parameter::place).
 double grad_norm(const Parameters& parameters, const Group& holders);
+
+/// The first parameters whose gradients are non-finite, in quotes; "" if none is.
+std::string non_finite_gradients(const Parameters& parameters);
 
 /// The factor that scales gradients of this norm to a norm of at most `max_norm`.
 double clip_factor(double norm, double max_norm);

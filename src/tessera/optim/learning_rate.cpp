@@ -12,7 +12,7 @@ namespace {
 
 using enum LearningRateKind;
 
-constexpr std::array kKinds{kConstant, kCosine, kWsd};
+constexpr std::array kKinds{kConstant, kCosine, kLinear, kWsd};
 
 double as_double(int64_t number) {
   return static_cast<double>(number);
@@ -31,6 +31,10 @@ double falling(const LearningRate& rate, double share) {
 double cosine(const LearningRate& rate, int64_t step) {
   const double done = progress(step, rate.warmup, rate.steps);
   return falling(rate, (1 + std::cos(std::numbers::pi * done)) / 2);
+}
+
+double linear(const LearningRate& rate, int64_t step) {
+  return falling(rate, 1 - progress(step, rate.warmup, rate.steps));
 }
 
 double wsd(const LearningRate& rate, int64_t step) {
@@ -57,7 +61,7 @@ void check_unused(const LearningRate& rate) {
             " learning rate cannot have a decay of ", rate.decay, " steps; only wsd has one");
   TSR_CHECK(rate.kind != kConstant || rate.final == 0,
             "a constant learning rate cannot have a final rate of ", rate.final,
-            "; choose cosine or wsd, or leave `final` out");
+            "; choose cosine, linear or wsd, or leave `final` out");
 }
 
 }  // namespace
@@ -68,6 +72,8 @@ std::string_view to_string(LearningRateKind kind) {
       return "constant";
     case kCosine:
       return "cosine";
+    case kLinear:
+      return "linear";
     case kWsd:
       return "wsd";
   }
@@ -99,6 +105,8 @@ double LearningRate::at(int64_t step) const {
       return peak;
     case kCosine:
       return cosine(*this, step);
+    case kLinear:
+      return linear(*this, step);
     case kWsd:
       return wsd(*this, step);
   }

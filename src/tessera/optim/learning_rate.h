@@ -13,10 +13,11 @@ namespace tessera TSR_API {
 enum class LearningRateKind {
   kConstant,  // Constant.
   kCosine,    // Decays along half a cosine until the end.
+  kLinear,    // Decays in a straight line until the end.
   kWsd,       // Warm-up, stable, decay: constant, then a linear decay at the end.
 };
 
-/// "constant", "cosine", "wsd".
+/// "constant", "cosine", "linear", "wsd".
 std::string_view to_string(LearningRateKind kind);
 
 /// The kind of this name, ignoring case. ConfigError with the nearest name if there is none.

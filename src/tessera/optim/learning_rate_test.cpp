@@ -40,6 +40,14 @@ TEST(LearningRate, CosineIsTheFormula) {
   EXPECT_DOUBLE_EQ(rate.at(100), 0.2);
 }
 
+TEST(LearningRate, LinearFallsFromTheWarmUpToTheEnd) {
+  const LearningRate rate{.kind = kLinear, .peak = 1, .final = 0.2, .warmup = 1, .steps = 5};
+  const std::vector<double> expected{0.5, 1, 0.8, 0.6, 0.4, 0.2, 0.2};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_DOUBLE_EQ(rate.at(static_cast<int64_t>(i)), expected[i]) << i;
+  }
+}
+
 TEST(LearningRate, WsdFallsInAStraightLineAtTheEnd) {
   const LearningRate rate{.kind = kWsd, .peak = 1, .warmup = 1, .steps = 10, .decay = 4};
   const std::vector<double> expected{0.5, 1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0};
@@ -53,7 +61,7 @@ rc::Gen<LearningRate> any_rate() {
   return rc::gen::exec([] {
     const int64_t steps = *rc::gen::inRange<int64_t>(1, 300);
     const int64_t warmup = *rc::gen::inRange<int64_t>(0, steps);
-    LearningRate rate{.kind = *rc::gen::element(kConstant, kCosine, kWsd),
+    LearningRate rate{.kind = *rc::gen::element(kConstant, kCosine, kLinear, kWsd),
                       .peak = *rc::gen::inRange(1, 1000) * 1e-4,
                       .warmup = warmup,
                       .steps = steps};
@@ -92,7 +100,8 @@ TEST(LearningRate, KindsHaveNames) {
   }
   EXPECT_EQ(parse_learning_rate_kind("WSD"), kWsd);
   EXPECT_EQ(message_of<ConfigError>([] { parse_learning_rate_kind("cosin"); }),
-            "unknown learning-rate schedule 'cosin'; choose one of constant, cosine, wsd; did you "
+            "unknown learning-rate schedule 'cosin'; choose one of constant, cosine, linear, wsd; "
+            "did you "
             "mean 'cosine'?");
 }
 
@@ -111,9 +120,10 @@ TEST(LearningRate, WhatDoesNotFitIsRefused) {
             "the final learning rate 0.2 is above the peak rate 0.1; choose at most 0.1");
   EXPECT_EQ(refusal({.kind = kCosine, .steps = 5, .decay = 2}),
             "a cosine learning rate cannot have a decay of 2 steps; only wsd has one");
-  EXPECT_EQ(refusal({.peak = 0.1, .final = 0.01}),
-            "a constant learning rate cannot have a final rate of 0.01; choose cosine or wsd, or "
-            "leave `final` out");
+  EXPECT_EQ(
+      refusal({.peak = 0.1, .final = 0.01}),
+      "a constant learning rate cannot have a final rate of 0.01; choose cosine, linear or wsd, "
+      "or leave `final` out");
   EXPECT_THROW(LearningRate{}.at(-1), ConfigError);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -38,7 +39,9 @@ StepMetrics metrics_of(const JsonField& root) {
   if (root.has("aux_loss")) metrics.aux_loss = number(root.at("aux_loss"));
   if (root.has("expert_load")) metrics.expert_load = root.at("expert_load").list(number);
   if (root.has("dropped_share")) metrics.dropped_share = number(root.at("dropped_share"));
+  if (root.has("spike")) metrics.spike = root.at("spike").boolean();
   if (root.has("skipped")) metrics.skipped = root.at("skipped").boolean();
+  if (root.has("rolled_back_to")) metrics.rolled_back_to = root.at("rolled_back_to").integer();
   return metrics;
 }
 
@@ -53,6 +56,10 @@ std::string_view whole_lines(const MappedFile& file) {
 
 double StepMetrics::largest_load() const {
   return expert_load.empty() ? 1 : *std::ranges::max_element(expert_load);
+}
+
+bool StepMetrics::is_good() const {
+  return std::isfinite(loss) && std::isfinite(grad_norm) && !spike;
 }
 
 std::string to_json(const StepMetrics& metrics) {
@@ -72,7 +79,9 @@ std::string to_json(const StepMetrics& metrics) {
     object["expert_load"] = metrics.expert_load;
   }
   if (metrics.dropped_share) object["dropped_share"] = *metrics.dropped_share;
+  if (metrics.spike) object["spike"] = true;
   if (metrics.skipped) object["skipped"] = true;
+  if (metrics.rolled_back_to) object["rolled_back_to"] = *metrics.rolled_back_to;
   return object.dump();
 }
 

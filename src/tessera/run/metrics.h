@@ -32,8 +32,13 @@ struct StepMetrics {
   std::vector<double> expert_load = {};
   /// The share of the tokens' visits to experts that were dropped, if experts have a capacity.
   std::optional<double> dropped_share = std::nullopt;
-  bool skipped = false;  // No update, since the loss or the gradients were non-finite.
+  bool spike = false;    // Loss or gradient norm far above those of the last steps: no update.
+  bool skipped = false;  // No update, since the step was not good; the run continues.
+  /// The steps of the checkpoint whose state the run continues with, since the step was not good.
+  std::optional<int64_t> rolled_back_to = std::nullopt;
 
+  /// Whether the weights were updated: the numbers are finite and no spike.
+  bool is_good() const;
   /// That of the expert with the most tokens; 1 if all have equally many.
   double largest_load() const;
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;

@@ -55,8 +55,9 @@ bool belongs_to_layout(const ConfigField& field) {
 }
 
 bool shapes_curve(const ConfigField& field, const TrainConfig& config) {
-  constexpr std::array kOthers{"model.preset", "model.path", "optim.accumulate", "optim.non_finite",
-                               "data.validation_share"};
+  constexpr std::array kOthers{"model.preset",     "model.path",           "optim.accumulate",
+                               "optim.non_finite", "optim.spike",          "optim.spike_window",
+                               "optim.ema_decay",  "data.validation_share"};
   if (std::ranges::find(kOthers, field.name()) != kOthers.end()) return false;
   if (field.section == "model") return config.model.path.empty();
   constexpr std::array kOfTraining{"train.seed", "train.expert_capacity_factor",

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tessera/base/check.h"
+#include "tessera/format/event_file.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/run/metrics.h"
@@ -21,7 +22,8 @@ namespace fs = std::filesystem;
 }
 
 bool is_of_run(std::string_view name) {
-  constexpr std::array kNames{RunFolder::kConfig, RunFolder::kMetrics, RunFolder::kReport};
+  constexpr std::array kNames{RunFolder::kConfig, RunFolder::kMetrics, RunFolder::kCsv,
+                              RunFolder::kReport};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -79,6 +81,10 @@ bool is_record(std::string_view name) {
   return name.starts_with("step-") && name.ends_with(".json");
 }
 
+bool is_trace(std::string_view name) {
+  return name.starts_with("steps-") && name.ends_with(".json");
+}
+
 // Other files stay, and so does a folder that holds them.
 void remove_files(const fs::path& folder, bool (*is_ours)(std::string_view name)) {
   std::error_code error;
@@ -119,8 +125,10 @@ std::string RunFolder::path(std::string_view name) const {
 void RunFolder::begin() const {
   remove_files(path_, is_of_run);
   remove_model();
+  remove_files(path(kEvents), is_event_file);
   remove_files(path(kPipeline), is_record);
   remove_files(path(kUnits), is_record);
+  remove_files(path(kTrace), is_trace);
   CheckpointFolder(path(kCheckpoints)).clear();
 }
 

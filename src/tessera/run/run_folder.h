@@ -24,11 +24,15 @@ class RunFolder {
  public:
   static constexpr std::string_view kConfig = "config.toml";     // The resolved configuration.
   static constexpr std::string_view kMetrics = "metrics.jsonl";  // One line per step.
+  static constexpr std::string_view kCsv = "metrics.csv";        // The same as a table.
+  static constexpr std::string_view kEvents = "tensorboard";     // TensorBoard's event files.
   static constexpr std::string_view kReport = "report.html";     // The report page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
   static constexpr std::string_view kCheckpoints = kCheckpointsFolder;
   static constexpr std::string_view kPipeline = "pipeline";  // Recorded pipeline steps.
   static constexpr std::string_view kUnits = "units";        // Recorded steps of sharded units.
+
+  static constexpr std::string_view kTrace = "trace";  // Traces of steps, for Perfetto.
 
   /// Creates the folder if needed. ConfigError if it belongs to a run in progress, if it is not
   /// empty and `former` is kRefuse, if it is to be overwritten but holds no run, or if it is to be

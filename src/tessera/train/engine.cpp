@@ -81,6 +81,7 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   batch.record = units.is_recording();
   batch.step = step;
   const PipelineResult result = parts_.pipeline.step(batch);
+  own_loss_ = result.loss.defined() ? result.loss.detach() : at::Tensor();
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();
   parts_.tied.add_gradients();

@@ -71,6 +71,8 @@ class Engine {
   /// takes this rank's positions. `documents` is BatchTensors::documents; it may be undefined.
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1,
                         const at::Tensor& documents = {});
+  /// This rank's own loss in the last training step; undefined without the last stage.
+  at::Tensor own_loss() const { return own_loss_; }
   /// The balance of the last training step; none in a dense model.
   const std::optional<BalanceResult>& balance() const& { return balance_; }
   std::optional<BalanceResult> balance() && { return std::move(balance_); }
@@ -126,6 +128,7 @@ class Engine {
   at::Tensor mean_over_all(const at::Tensor& loss, double counted) const;
 
   EngineParts parts_;
+  at::Tensor own_loss_;
   std::optional<BalanceResult> balance_ = std::nullopt;
   int64_t steps_ = 0;
   int64_t record_every_ = 0;

@@ -1,5 +1,6 @@
 #include "tessera/train/job.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 
@@ -21,6 +22,9 @@
 #include "tessera/optim/grouped.h"
 #include "tessera/optim/sgd.h"
 #include "tessera/run/resume.h"
+#include "tessera/run/run_folder.h"
+#include "tessera/train/replica_check.h"
+#include "tessera/train/step_tracer.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
@@ -63,13 +67,27 @@ bool scales_loss(const TrainConfig& config) {
   return config.train.dtype == "fp16";
 }
 
+NonFinite non_finite_of(const OptimSection& optim) {
+  if (optim.non_finite == "rollback") return NonFinite::kRollback;
+  return optim.non_finite == "skip" ? NonFinite::kSkip : NonFinite::kStop;
+}
+
 TrainerOptions trainer_options(const TrainConfig& config) {
-  const bool skips = scales_loss(config) || config.optim.non_finite == "skip";
   return {.steps = config.train.steps,
           .learning_rate = learning_rate_of(config.optim, config.train.steps),
           .clip = config.optim.clip,
           .validate_every = config.train.validate_every,
-          .non_finite = skips ? NonFinite::kSkip : NonFinite::kStop};
+          .non_finite = non_finite_of(config.optim)};
+}
+
+// Operators that have no deterministic implementation throw.
+void use_deterministic_operators() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // Read by cuBLAS at its start.
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);  // No operator here reads such memory.
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
 }
 
 BatchOptions batch_options(const DataSection& data) {
@@ -185,6 +203,14 @@ void check_samples(const Checkpoint& checkpoint, int64_t samples) {
             " now; the run would read other batches: restore the data, or give --resume-anyway");
 }
 
+// A checkpoint of a run without averages has none: they begin with its weights.
+void restore_average(const Checkpoint& checkpoint, WeightAverage& average) {
+  const CheckpointEntries entries = average_entries(average);
+  const bool saved = std::ranges::all_of(
+      entries, [&](const CheckpointEntry& entry) { return checkpoint.contains(entry.name); });
+  saved ? load(checkpoint, entries) : average.reset();
+}
+
 // The state of a run without its weights.
 void restore(TrainJob& job, const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.index().step;
@@ -197,11 +223,59 @@ void restore(TrainJob& job, const Checkpoint& checkpoint) {
         {.scale = number_of(checkpoint, "loss_scale"),
          .growth_tracker = static_cast<int64_t>(number_of(checkpoint, "growth_tracker"))});
   }
+  if (job.average) restore_average(checkpoint, *job.average);
+  if (const auto spikes = checkpoint.index().state.find("spikes");
+      spikes != checkpoint.index().state.end()) {
+    job.spikes.restore(spikes->second);
+  }
   job.options.first_step = step;
   job.model.engine.set_step(step);
 }
 
+// Loads the newest checkpoint into the model, which keeps its step; nothing if there is none.
+std::optional<int64_t> roll_back(TrainJob& job) {
+  const Group& group = job.world.group();
+  std::string path;
+  if (group.rank() == GroupRank{0}) {
+    const CheckpointFolder folder(std::filesystem::path(job.config.run.dir) / kCheckpointsFolder);
+    if (const auto step = folder.newest()) path = folder.path_of(*step);
+  }
+  path = of_first_rank(path, group);
+  if (path.empty()) return std::nullopt;
+  std::optional<Checkpoint> checkpoint;
+  check_together(job.world, concat("the checkpoint ", path, " can be read"),
+                 [&] { checkpoint.emplace(path); });
+  verify(*checkpoint, group);
+  const Parameters& parameters = job.model.engine.parameters();
+  load(*checkpoint, entries_of(parameters));
+  // Shards that were gathered before are old.
+  for (const Parameter& parameter : parameters) {
+    parameter.tensor.unsafeGetTensorImpl()->bump_version();
+  }
+  load_optimizer(*checkpoint, *job.optimizer, parameters);
+  if (job.average) restore_average(*checkpoint, *job.average);
+  return checkpoint->index().step;
+}
+
+ReplicaCheck replica_check(const TrainJob& job) {
+  HeldTensors tensors = held_tensors(job.model.engine.parameters(), *job.optimizer);
+  if (job.average) {
+    for (const Parameter& average : job.average->averages()) {
+      tensors.push_back({concat(average.name, ".ema"), average.tensor, average.place.part});
+    }
+  }
+  return {job.model.engine.plan(), job.world.group(), std::move(tensors)};
+}
+
 }  // namespace
+
+CheckpointEntries average_entries(const WeightAverage& average) {
+  CheckpointEntries entries;
+  for (const Parameter& one : average.averages()) {
+    entries.emplace_back(state_name(one.name, "ema"), one.tensor, one.place.part);
+  }
+  return entries;
+}
 
 void check_job(const TrainConfig& config) {
   const bool resumes = check_resume(config);
@@ -217,6 +291,7 @@ void check_job(const TrainConfig& config) {
 TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
+  if (config.train.deterministic) use_deterministic_operators();
   World world = meet(config);
   config.run.dir = of_first_rank(config.run.dir, world.group());
   if (wanted) wanted->run.dir = config.run.dir;
@@ -238,9 +313,14 @@ TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
                std::move(optimizer),
                options,
                scales_loss(config) ? std::optional<GradScaler>(std::in_place) : std::nullopt,
+               SpikeDetector({.factor = config.optim.spike, .window = config.optim.spike_window}),
+               std::nullopt,
                config.train.validate_batches,
                config,
                wanted.value_or(config)};
+  if (job.config.optim.ema_decay > 0) {
+    job.average.emplace(job.model.engine.parameters(), *job.optimizer, job.config.optim.ema_decay);
+  }
   if (resumes) restore(job, *checkpoint);
   return job;
 }
@@ -250,16 +330,43 @@ int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save)
   if (job.validation) {
     const int64_t count =
         std::min(job.validate_batches, job.validation->batches().batches_per_epoch());
-    hooks.validate = [&, count] { return mean_loss(engine, *job.validation, count); };
+    hooks.validate = [&, count] {
+      std::optional<WeightAverage::InUse> averaged;
+      if (job.config.train.validate_ema) averaged.emplace(*job.average);
+      return mean_loss(engine, *job.validation, count);
+    };
   }
   if (hooks.should_stop) {
     hooks.should_stop = [&, mine = hooks.should_stop] { return any_of(mine(), job.world.group()); };
   }
   TrainerOptions options = job.options;
+  options.spikes = &job.spikes;
   if (job.scaler) options.scaler = &*job.scaler;
+  if (job.average) options.average = &*job.average;
   RunSaver saver(job, std::move(after_save));
+  const int64_t check_every = job.config.train.check_replicas;
+  std::optional<ReplicaCheck> replicas;
+  if (check_every > 0) replicas.emplace(replica_check(job));
+  std::optional<StepTracer> tracer;
+  if (!job.config.run.trace_steps.empty()) {
+    const std::filesystem::path run(job.config.run.dir);
+    tracer.emplace(parse_steps(job.config.run.trace_steps), run / RunFolder::kTrace,
+                   job.world.group());
+    hooks.before_step = [&, mine = hooks.before_step](int64_t step) {
+      if (mine) mine(step);
+      tracer->before_step(step);
+    };
+  }
+  hooks.roll_back = [&] {
+    saver.wait();
+    return roll_back(job);
+  };
   hooks.after_step = [&, mine = hooks.after_step](const StepMetrics& metrics) {
+    if (tracer) tracer->after_step(metrics.step);
     if (mine) mine(metrics);
+    if (replicas && (metrics.step + 1) % check_every == 0) {
+      replicas->check(concat("step ", metrics.step));
+    }
     saver.after_step(metrics);
   };
   try {

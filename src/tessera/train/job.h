@@ -10,6 +10,8 @@
 #include "tessera/config/train_config.h"
 #include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
+#include "tessera/optim/spikes.h"
+#include "tessera/optim/weight_average.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/run_saver.h"
 #include "tessera/train/train_model.h"
@@ -26,6 +28,8 @@ struct TrainJob {
   std::unique_ptr<Optimizer> optimizer;
   TrainerOptions options;
   std::optional<GradScaler> scaler;  // With float16 parameters.
+  SpikeDetector spikes;
+  std::optional<WeightAverage> average;  // With optim.ema_decay.
   int64_t validate_batches = 0;
   TrainConfig config;  // Its run directory is rank 0's on all ranks.
   TrainConfig wanted;  // For checkpoints: that of all nodes, even if some are lost.
@@ -40,9 +44,12 @@ TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted = std::n
 /// The checks of make_job() that need neither data nor other ranks, in one process.
 void check_job(const TrainConfig& config);
 
+/// The averaged weights for a checkpoint, under state_name(NAME, "ema").
+CheckpointEntries average_entries(const WeightAverage& average);
+
 /// **Collective.** Trains until the end, or until the hooks of a rank stop it. Returns the number
 /// of steps done. Uses the job's validation, not that of `hooks`. Saves checkpoints as the
-/// configuration says, and calls `after_save` after each.
+/// configuration says, and calls `after_save` after each. Compares replicas before it saves.
 int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save = {});
 
 }  // namespace tessera

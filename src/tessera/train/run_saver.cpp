@@ -2,12 +2,12 @@
 
 #include <torch/version.h>
 
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
+#include "tessera/base/error.h"
+#include "tessera/base/number_text.h"
+#include "tessera/base/text.h"
 #include "tessera/format/llama_config.h"
 #include "tessera/model/weights.h"
 #include "tessera/run/run_folder.h"
@@ -16,18 +16,16 @@
 namespace tessera {
 namespace {
 
-// The shortest text that is read as the same number.
-std::string exact_text(double number) {
-  std::array<char, 40> text{};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
-}
-
 CheckpointEntries entries_of(const TrainJob& job) {
   const Engine& engine = job.model.engine;
   CheckpointEntries entries = tessera::entries_of(engine.parameters());
   for (const CheckpointEntries& more : {tessera::entries_of(*job.optimizer, engine.parameters()),
                                         tessera::entries_of(engine.buffers())}) {
     entries.insert(entries.end(), more.begin(), more.end());
+  }
+  if (job.average) {
+    for (CheckpointEntry& entry : average_entries(*job.average))
+      entries.push_back(std::move(entry));
   }
   return entries;
 }
@@ -56,15 +54,16 @@ Metadata RunSaver::state_at(int64_t steps) const {
     state["loss_scale"] = exact_text(job_.scaler->state().scale);
     state["growth_tracker"] = std::to_string(job_.scaler->state().growth_tracker);
   }
+  const std::string spikes = job_.spikes.state();
+  if (!spikes.empty()) state["spikes"] = spikes;
   return state;
 }
 
 void RunSaver::after_step(const StepMetrics& metrics) {
   if (auto done = saver_.poll()) report(std::move(*done));
   const int64_t every = job_.config.run.save_every;
-  const bool changed = metrics.skipped || (std::isfinite(metrics.loss) &&  // Else the run ends.
-                                           std::isfinite(metrics.grad_norm));
-  if (every > 0 && changed && (metrics.step + 1) % every == 0) save(metrics.step + 1);
+  const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
+  if (every > 0 && continues && (metrics.step + 1) % every == 0) save(metrics.step + 1);
 }
 
 void RunSaver::finish(int64_t steps) {

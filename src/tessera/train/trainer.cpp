@@ -11,8 +11,11 @@
 #include "tessera/optim/clip.h"
 #include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
+#include "tessera/optim/spikes.h"
+#include "tessera/optim/weight_average.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/engine.h"
+#include "tessera/train/non_finite.h"
 
 namespace tessera {
 namespace {
@@ -68,6 +71,18 @@ bool is_finite(const StepMetrics& metrics) {
   return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
 }
 
+std::string spike_in(const TrainerOptions& options, const StepMetrics& metrics) {
+  if (options.spikes == nullptr || !is_finite(metrics)) return "";
+  return options.spikes->find(metrics.loss, metrics.grad_norm);
+}
+
+void update(const TrainerOptions& options, Optimizer& optimizer, const StepMetrics& metrics,
+            double gradient_factor) {
+  optimizer.step(metrics.lr, gradient_factor);
+  if (options.average != nullptr) options.average->update();
+  if (options.spikes != nullptr) options.spikes->add(metrics.loss, metrics.grad_norm);
+}
+
 // What the optimizer multiplies gradients by: clips them and undoes the loss scale.
 double gradient_factor(double norm, double clip, double scale) {
   return (clip > 0 ? clip_factor(norm, clip) : 1) / scale;
@@ -94,8 +109,8 @@ void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   metrics.dropped_share = (balance.dropped.sum() / balance.counts.sum()).item<double>();
 }
 
-// The time is from zero_grad() until the weights are updated and the loss is on the host. A
-// non-finite step ends before the update. The norm waits for the device anyway, so checking the
+// The time is from zero_grad() until the weights are updated and the loss is on the host. A step
+// that is not good ends before the update. The norm waits for the device anyway, so checking the
 // loss before the update costs nothing.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
                      const TrainerOptions& options, double rate) {
@@ -107,8 +122,9 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   StepMetrics metrics{.grad_norm = engine.grad_norm() / scale, .lr = rate};
   metrics.loss = loss.item<double>();
   if (engine.balance()) add_balance(*engine.balance(), metrics);
-  if (is_finite(metrics)) {
-    optimizer.step(rate, gradient_factor(metrics.grad_norm, options.clip, scale));
+  metrics.spike = !spike_in(options, metrics).empty();
+  if (metrics.is_good()) {
+    update(options, optimizer, metrics, gradient_factor(metrics.grad_norm, options.clip, scale));
     synchronize(engine.device());
   }
   if (options.scaler != nullptr) {
@@ -126,23 +142,70 @@ bool is_validated(const TrainerOptions& options, int64_t step) {
   return (step + 1) % options.validate_every == 0 || step + 1 == options.steps;
 }
 
-// Ends a run with a non-finite step, which has changed nothing.
-void refuse(const StepMetrics& metrics, const Parameters& parameters) {
-  if (std::isfinite(metrics.loss)) clip_grads_(parameters, metrics.grad_norm, 1);  // Names them.
-  throw NumericError(concat("the loss is ", metrics.loss, " at step ", metrics.step,
-                            " (learning rate ", metrics.lr, "); lower the learning rate, warm up ",
-                            "longer, or clip gradients. The weights are those after step ",
-                            metrics.step - 1));
+std::string where(const StepMetrics& metrics) {
+  return concat("step ", metrics.step, ": loss ", metrics.loss, ", gradient norm ",
+                metrics.grad_norm, ", learning rate ", metrics.lr,
+                metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "");
 }
 
-[[noreturn]] void refuse_more_skips(const StepMetrics& metrics, int64_t skips) {
-  throw NumericError(concat(
-      "the last ", skips, " steps were skipped, because their loss or gradients were non-finite ",
-      "(step ", metrics.step, ": loss ", metrics.loss, ", gradient norm ", metrics.grad_norm,
-      metrics.loss_scale ? concat(", loss scale ", *metrics.loss_scale) : "",
-      "); lower the learning rate, or check the data. The weights are those after step ",
-      metrics.step - skips));
+// Ends a run with a step that is not good, which has changed nothing.
+[[noreturn]] void refuse(const TrainerOptions& options, const StepMetrics& metrics,
+                         const Engine& engine) {
+  const std::string cause =
+      metrics.spike ? spike_in(options, metrics) : first_non_finite(engine, metrics.loss);
+  throw NumericError(concat(cause, " (", where(metrics), "); lower the learning rate, warm up ",
+                            "longer, clip gradients, or check the data. The weights are those ",
+                            "after step ", metrics.step - 1));
 }
+
+/// What happens after steps that are not good.
+class BadSteps {
+ public:
+  BadSteps(const TrainerOptions& options, const TrainerHooks& hooks)
+      : options_(options), hooks_(hooks) {}
+
+  /// Decides after each step, and restores an earlier state if that is the decision.
+  void decide(StepMetrics& metrics) const {
+    if (metrics.is_good()) return;
+    const bool lowers_scale = options_.scaler != nullptr && !is_finite(metrics);
+    if (lowers_scale || options_.non_finite == NonFinite::kSkip) {
+      metrics.skipped = true;
+    } else if (options_.non_finite == NonFinite::kRollback && hooks_.roll_back) {
+      metrics.rolled_back_to = hooks_.roll_back();
+    }
+  }
+
+  /// Ends the run if the step does.
+  void check(const StepMetrics& metrics, const Engine& engine) {
+    skips_ = metrics.skipped ? skips_ + 1 : 0;
+    if (skips_ > options_.most_skips) refuse_more_skips(metrics);
+    if (metrics.rolled_back_to) return count(metrics);
+    if (!metrics.is_good() && !metrics.skipped) refuse(options_, metrics, engine);
+  }
+
+ private:
+  void count(const StepMetrics& metrics) {
+    rollbacks_ = metrics.rolled_back_to == last_ ? rollbacks_ + 1 : 1;
+    last_ = metrics.rolled_back_to;
+    if (rollbacks_ <= options_.most_rollbacks) return;
+    throw NumericError(concat("the run has rolled back ", rollbacks_, " times to the state after ",
+                              *last_, " steps (", where(metrics),
+                              "); lower the learning rate, or check the data"));
+  }
+
+  [[noreturn]] void refuse_more_skips(const StepMetrics& metrics) const {
+    throw NumericError(concat("the last ", skips_, " steps were skipped, because their loss or ",
+                              "gradients were non-finite or spikes (", where(metrics),
+                              "); lower the learning rate, or check the data. The weights are ",
+                              "those after step ", metrics.step - skips_));
+  }
+
+  const TrainerOptions& options_;
+  const TrainerHooks& hooks_;
+  int64_t skips_ = 0;                           // In a row.
+  int64_t rollbacks_ = 0;                       // To the same step.
+  std::optional<int64_t> last_ = std::nullopt;  // To which the run last rolled back.
+};
 
 }  // namespace
 
@@ -150,23 +213,22 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
               Optimizer& optimizer, const TrainerHooks& hooks) {
   check(options.learning_rate);
   check_batches(engine, batches);
-  int64_t skips = 0;  // In a row.
+  BadSteps bad_steps(options, hooks);
   for (int64_t step = options.first_step; step < options.steps; ++step) {
     if (hooks.should_stop && hooks.should_stop()) return step;
+    if (hooks.before_step) hooks.before_step(step);
     const BatchTensors batch = batch_of(engine, batches, step);
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
     metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
-    const bool good = is_finite(metrics);
-    metrics.skipped = !good && options.non_finite == NonFinite::kSkip;
-    if ((good || metrics.skipped) && hooks.validate && is_validated(options, step)) {
+    bad_steps.decide(metrics);
+    const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
+    if (continues && hooks.validate && is_validated(options, step)) {
       metrics.validation_loss = hooks.validate();
     }
     if (hooks.after_step) hooks.after_step(metrics);
-    if (!good && !metrics.skipped) refuse(metrics, engine.parameters());
-    skips = metrics.skipped ? skips + 1 : 0;
-    if (skips > options.most_skips) refuse_more_skips(metrics, skips);
+    bad_steps.check(metrics, engine);
   }
   return options.steps;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "tessera/base/export.h"
 #include "tessera/optim/learning_rate.h"
@@ -13,12 +14,15 @@ class BatchSource;
 class Engine;
 class GradScaler;
 class Optimizer;
+class SpikeDetector;
+class WeightAverage;
 
-/// What happens if the loss or the gradient norm of a step is non-finite. It is the same on all
-/// ranks, since both values are.
+/// What happens after a step that is not good: its loss or gradient norm is non-finite, or a spike.
+/// It is the same on all ranks, since both values are. Such a step changes nothing.
 enum class NonFinite {
-  kStop,  // The run ends with a NumericError.
-  kSkip,  // The step changes nothing, and training continues with the next batch.
+  kStop,      // The run ends with a NumericError.
+  kSkip,      // Training continues with the next batch.
+  kRollback,  // Training continues with the next batch, from the state of an earlier step.
 };
 
 struct TrainerOptions {
@@ -28,23 +32,31 @@ struct TrainerOptions {
   double clip = 0;             // Largest gradient norm; 0: no clipping.
   int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
   NonFinite non_finite = NonFinite::kStop;
-  int64_t most_skips = 20;       // Skipped steps in a row; one more ends the run.
-  GradScaler* scaler = nullptr;  // The loss scale of float16 gradients; null: none.
+  int64_t most_skips = 20;           // Skipped steps in a row; one more ends the run.
+  int64_t most_rollbacks = 3;        // To the same step; one more ends the run.
+  SpikeDetector* spikes = nullptr;   // Null: no step is a spike.
+  GradScaler* scaler = nullptr;      // The loss scale of float16; null: none. Non-finite steps are
+                                     // skipped then.
+  WeightAverage* average = nullptr;  // Updated with the weights; null: none.
 };
 
 /// Callbacks; an empty one is not called.
 struct TrainerHooks {
+  std::function<void(int64_t step)> before_step = {};
   std::function<void(const StepMetrics&)> after_step = {};
-  std::function<double()> validate = {};   // Returns the validation loss, the same on all ranks.
+  std::function<double()> validate = {};  // Returns the validation loss, the same on all ranks.
+  /// For NonFinite::kRollback: restores the state of an earlier step, and returns the number of
+  /// steps done before it; nothing if there is none.
+  std::function<std::optional<int64_t>()> roll_back = {};
   std::function<bool()> should_stop = {};  // Called before each step.
 };
 
 /// The training loop: each step reads a batch, computes its gradients with the engine, clips them
 /// and updates the parameters. Returns the number of the next step.
 ///
-/// A step with a non-finite loss or gradient norm changes no parameter and no optimizer state, on
-/// any rank. If it ends the run, all ranks throw the same NumericError; `after_step` is called
-/// first.
+/// A step that is not good (StepMetrics::is_good()) changes no parameter and no optimizer state, on
+/// any rank. If it ends the run, all ranks throw the same NumericError, which names the first rank
+/// with non-finite values; `after_step` is called first.
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 

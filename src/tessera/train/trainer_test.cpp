@@ -1,12 +1,17 @@
 // Complete runs of a very small Llama in this process.
 #include "tessera/train/trainer.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tessera/run/report.h"
 #include "tessera/train/job.h"
 #include "tests/testkit/temporary_folder.h"
@@ -187,10 +192,6 @@ std::vector<at::Tensor> copies_of(const Parameters& parameters) {
   return copies;
 }
 
-bool is_good(const StepMetrics& step) {
-  return std::isfinite(step.loss) && std::isfinite(step.grad_norm);
-}
-
 TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
   for (const char* kind : {"adamw", "sgd"}) {
     for (const double clip : {0.0, 1.0}) {
@@ -205,12 +206,14 @@ TEST_F(Trainer, AStepThatIsNotFiniteEndsTheRunWithTheWeightsOfTheLastGoodOne) {
       std::vector<at::Tensor> good;
       const auto after_step = [&](const StepMetrics& step) {
         last = step;
-        if (is_good(step)) good = copies_of(parameters);
+        if (step.is_good()) good = copies_of(parameters);
       };
       const std::string message =
           message_of<NumericError>([&] { train(job, {.after_step = after_step}); });
-      EXPECT_FALSE(is_good(last)) << "after_step is called first";
+      EXPECT_FALSE(last.is_good()) << "after_step is called first";
       EXPECT_NE(message.find("learning rate"), std::string::npos) << message;
+      EXPECT_NE(message.find("rank 0"), std::string::npos) << message;
+      EXPECT_NE(message.find(concat("step ", last.step)), std::string::npos) << message;
       ASSERT_FALSE(good.empty());
       for (size_t i = 0; i < good.size(); ++i) {
         EXPECT_TRUE(parameters[i].tensor.equal(good[i])) << kind << ", " << parameters[i].name;
@@ -278,6 +281,162 @@ TEST_F(Trainer, SkipsStepsUntilThereAreTooMany) {
   for (size_t i = 0; i < good.size(); ++i) {
     EXPECT_TRUE(parameters[i].tensor.equal(good[i])) << parameters[i].name;
   }
+}
+
+// A fault: the weights become `factor` times what they are.
+void damage(const TrainJob& job, double factor) {
+  const at::NoGradGuard no_grad;
+  for (const Parameter& parameter : job.model.engine.parameters()) parameter.tensor.mul_(factor);
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST_F(Trainer, RollsBackToTheNewestCheckpoint) {
+  for (const bool async : {false, true}) {
+    const TemporaryFolder run;
+    TrainConfig saved = config();
+    saved.run = {.dir = run.path(), .save_every = 3, .async_save = async};
+    saved.optim.non_finite = "rollback";
+    saved.optim.ema_decay = 0.5;
+    TrainJob job = make_job(saved);
+    std::vector<StepMetrics> steps;
+    std::vector<at::Tensor> at_six;
+    train(job, {.after_step = [&](const StepMetrics& step) {
+            steps.push_back(step);
+            if (step.step == 5) at_six = copies_of(job.model.engine.parameters());
+            if (step.step == 7) {
+              EXPECT_EQ(step.rolled_back_to, 6);
+              const Parameters& now = job.model.engine.parameters();
+              for (size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(now[i].tensor.equal(at_six[i]));
+              for (const Parameter& average : job.average->averages()) {
+                EXPECT_TRUE(at::isfinite(average.tensor).all().item<bool>());
+              }
+            }
+            if (step.step == 6) damage(job, kNan);
+          }});
+    ASSERT_EQ(steps.size(), 12U);
+    for (const StepMetrics& step : steps) EXPECT_EQ(step.is_good(), step.step != 7) << step.step;
+    EXPECT_LT(steps[11].loss, steps[0].loss);
+  }
+}
+
+TEST_F(Trainer, DoesNotRollBackToTheSameStepForEver) {
+  const TemporaryFolder run;
+  TrainConfig saved = config();
+  saved.run = {.dir = run.path(), .save_every = 100};
+  saved.optim.non_finite = "rollback";
+  saved.train.steps = 110;
+  TrainJob job = make_job(saved);
+  std::vector<StepMetrics> steps;
+  const auto after_step = [&](const StepMetrics& step) {
+    steps.push_back(step);
+    if (step.step > 99) damage(job, kNan);
+  };
+  const std::string message =
+      message_of<NumericError>([&] { train(job, {.after_step = after_step}); });
+  EXPECT_NE(message.find("rolled back 4 times to the state after 100 steps"), std::string::npos)
+      << message;
+  EXPECT_EQ(steps.back().step, 104);
+}
+
+TEST_F(Trainer, WithoutACheckpointARollbackStops) {
+  const TemporaryFolder run;
+  TrainConfig saved = config();
+  saved.run = {.dir = run.path(), .save_every = 5};
+  saved.optim.non_finite = "rollback";
+  TrainJob job = make_job(saved);
+  damage(job, kNan);
+  EXPECT_NE(
+      message_of<NumericError>([&] { train(job, {}); }).find("the loss of rank 0 is nan (step 0"),
+      std::string::npos);
+}
+
+TEST_F(Trainer, ASpikeIsUndoneAndSaidAfterAResume) {
+  const TemporaryFolder run;
+  TrainConfig spiky = config();
+  spiky.run = {.dir = run.path(), .save_every = 10};
+  spiky.optim.non_finite = "rollback";
+  spiky.optim.spike = 8;
+  spiky.train.steps = 30;
+  TrainJob first = make_job(spiky);
+  int64_t done = 0;
+  train(first, {.after_step = [&](const StepMetrics&) { ++done; },
+                .should_stop = [&] { return done == 22; }});
+  spiky.run.resume = true;  // The median of the steps before is in the checkpoint.
+  TrainJob second = make_job(spiky);
+  std::vector<StepMetrics> steps;
+  train(second, {.after_step = [&](const StepMetrics& step) {
+          steps.push_back(step);
+          if (step.step == 23) damage(second, 30);
+        }});
+  for (const StepMetrics& step : steps) {
+    EXPECT_EQ(step.spike, step.step == 24) << step.step << ": " << step.loss;
+    EXPECT_EQ(step.rolled_back_to.has_value(), step.spike) << step.step;
+  }
+}
+
+TEST_F(Trainer, ASpikeStopsTheRunUnlessToldOtherwise) {
+  TrainConfig spiky = config();
+  spiky.optim.spike = 8;
+  spiky.train.steps = 30;
+  TrainJob job = make_job(spiky);
+  const std::string message = message_of<NumericError>([&] {
+    train(job, {.after_step = [&](const StepMetrics& step) {
+            if (step.step == 24) damage(job, 30);
+          }});
+  });
+  EXPECT_NE(message.find("times the median of the last 25 good steps (step 25: loss "),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Trainer, AveragesItsWeightsAndGoesOnAfterAResume) {
+  const TemporaryFolder one, two;
+  TrainConfig averaged = config();
+  averaged.train.validate_every = 6;
+  averaged.data.validation_share = 0.2;
+  averaged.train.validate_ema = true;
+  averaged.optim.ema_decay = 0.75;
+  averaged.run = {.dir = one.path(), .save_every = 6};
+  TrainJob whole = make_job(averaged);
+  std::vector<at::Tensor> expected = copies_of(whole.model.engine.parameters());
+  std::vector<StepMetrics> steps;
+  train(whole, {.after_step = [&](const StepMetrics& step) {
+          steps.push_back(step);
+          const Parameters& now = whole.model.engine.parameters();
+          for (size_t i = 0; i < now.size(); ++i) expected[i].lerp_(now[i].tensor.detach(), 0.25);
+        }});
+  const auto check = [&](const TrainJob& job) {
+    const Parameters averages = job.average->averages();
+    for (size_t i = 0; i < averages.size(); ++i) {
+      EXPECT_TRUE(averages[i].tensor.equal(expected[i])) << averages[i].name;
+    }
+  };
+  check(whole);
+  TrainConfig plain = averaged;
+  plain.train.validate_ema = false;
+  plain.run.dir = two.path();
+  TrainJob other = make_job(plain);
+  std::vector<StepMetrics> others;
+  int64_t done = 0;
+  train(other, {.after_step = [&](const StepMetrics& step) { others.push_back(step), ++done; },
+                .should_stop = [&] { return done == 6; }});
+  EXPECT_NE(others[5].validation_loss, steps[5].validation_loss) << "that of the averages";
+  EXPECT_EQ(others[5].loss, steps[5].loss) << "validation leaves the weights alone";
+  plain.run.resume = true;
+  TrainJob resumed = make_job(plain);
+  train(resumed, {});
+  check(resumed);
+}
+
+TEST_F(Trainer, DeterministicRunsUseDeterministicOperators) {
+  TrainConfig strict = config();
+  strict.train.deterministic = true;
+  strict.train.threads = 2;
+  const std::vector<double> first = losses_of(outcome_of(strict));
+  EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+  EXPECT_EQ(first, losses_of(outcome_of(strict)));
+  at::globalContext().setDeterministicAlgorithms(false, false);
 }
 
 TEST_F(Trainer, ItsReportShowsStepsAndConfiguration) {

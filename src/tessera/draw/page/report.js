@@ -1,9 +1,9 @@
 // Shows the training run that stands as JSON in the page. Points were thinned before; here they are
-// laid out, and all diagrams are read at one step.
+// laid out, and all diagrams are read at one step. A live page asks its server for newer JSON.
 (() => {
-  const data = JSON.parse(document.getElementById('data').textContent);
+  let data = JSON.parse(document.getElementById('data').textContent);
   const $ = (id) => document.getElementById(id);
-  const charts = [];
+  let charts = [];
   let shown = null; // The step that is read; null: the last of each series.
 
   // ---- small helpers
@@ -43,8 +43,11 @@
   }
 
   // Steps are the same in all diagrams.
-  const allPoints = data.charts.flatMap(({ series }) => series.flatMap(({ points }) => points));
-  const [firstStep, lastStep] = rangeOf(allPoints.map(([x]) => x));
+  let [firstStep, lastStep] = [0, 1];
+  function findSteps() {
+    const allPoints = data.charts.flatMap(({ series }) => series.flatMap(({ points }) => points));
+    [firstStep, lastStep] = rangeOf(allPoints.map(([x]) => x));
+  }
 
   function scaleOf(chart) {
     const [least, greatest] = rangeOf(finite(chart).map(([, y]) => y));
@@ -184,6 +187,7 @@
 
   // Each picture has styles of its own, which a shadow tree keeps from the page.
   function addPictures(id, pictures) {
+    $(id).replaceChildren();
     for (const { title, words, svg } of pictures) {
       const frame = element('div', { class: 'picture', role: 'img', 'aria-label': title });
       const shadow = frame.attachShadow({ mode: 'open' });
@@ -196,9 +200,10 @@
   const rows = (facts) => facts.map(([name, value]) => element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, value)));
 
   function addTables() {
-    $('run').querySelector('table').append(...rows(data.run));
+    $('run').querySelector('table').replaceChildren(...rows(data.run));
     $('run').hidden = data.run.length === 0;
     const tables = $('configuration').querySelector('.tables');
+    tables.replaceChildren();
     for (const { title, facts } of data.configuration) tables.append(element('div', {}, element('h3', {}, title), element('table', {}, ...rows(facts))));
     $('configuration').hidden = data.configuration.length === 0;
   }
@@ -214,13 +219,59 @@
     });
   }
 
-  $('summary').textContent = data.summary;
-  $('summary').hidden = data.summary === '';
-  $('keys').hidden = data.charts.length === 0;
-  data.charts.forEach(addChart);
-  addPictures('mesh', data.mesh);
-  addPictures('pipeline', data.pipeline);
-  addTables();
+  // ---- what a live page draws again
+
+  const titles = () => JSON.stringify(data.charts.map(({ title }) => title));
+  let drawn = {}; // The JSON of each part, so that only what has changed is drawn again.
+  function draw(part, value, how) {
+    const json = JSON.stringify(value);
+    if (drawn[part] !== json) how();
+    drawn[part] = json;
+  }
+
+  function show() {
+    findSteps();
+    document.title = data.title;
+    document.querySelector('h1').textContent = data.title;
+    $('summary').textContent = data.summary;
+    $('summary').hidden = data.summary === '';
+    $('keys').hidden = data.charts.length === 0;
+    draw('charts', titles(), () => {
+      charts = [];
+      $('charts').replaceChildren();
+      data.charts.forEach(addChart);
+    });
+    charts.forEach((chart, i) => { chart.data = data.charts[i]; });
+    draw('mesh', data.mesh, () => addPictures('mesh', data.mesh));
+    draw('pipeline', data.pipeline, () => addPictures('pipeline', data.pipeline));
+    draw('tables', [data.run, data.configuration], addTables);
+    render();
+  }
+
+  let version = '';
+  async function update() {
+    try {
+      const answer = await fetch(data.live, { headers: version ? { 'If-None-Match': version } : {} });
+      if (answer.status === 200) {
+        data = await answer.json();
+        version = answer.headers.get('ETag');
+        show();
+      } else if (answer.status !== 304) {
+        throw new Error(answer.statusText);
+      }
+      $('live').textContent = `Live, up to date at ${new Date().toLocaleTimeString()}`;
+      $('live').classList.remove('lost');
+    } catch {
+      $('live').textContent = 'tessera watch does not answer; the page tries again';
+      $('live').classList.add('lost');
+    }
+    setTimeout(update, 2000);
+  }
+
   new ResizeObserver(render).observe($('charts'));
-  render();
+  show();
+  if (data.live) {
+    $('live').hidden = false;
+    update();
+  }
 })();

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/draw/trace_json.h"
+#include "tessera/format/flight_dump.h"
+
+namespace tessera TSR_API {
+
+/// What one rank did in some steps. Times are nanoseconds since the epoch, on the host's clock.
+struct StepTrace {
+  struct Operator {
+    std::string name;
+    int64_t thread = 0;  // From 0.
+    TimeRange time;
+  };
+  /// The bytes of all tensors on a device after an allocation or a release.
+  struct Memory {
+    std::string device;
+    int64_t at_ns = 0;
+    int64_t bytes = 0;
+  };
+  struct Step {
+    int64_t step = 0;
+    TimeRange time;
+  };
+
+  int64_t rank = 0;
+  int64_t start_ns = 0;  // The zero of the trace, the same on all ranks.
+  std::vector<Step> steps = {};
+  std::vector<Operator> operators = {};  // Nested or disjoint within a thread.
+  std::vector<Memory> memory = {};
+  FlightDump communication = {};
+};
+
+/// Writes a trace for Perfetto: a process with a row for the steps, one per thread for operators,
+/// one per group for communication, and a counter per device for memory.
+void write_step_trace(const StepTrace& trace, std::ostream& out);
+
+}  // namespace tessera

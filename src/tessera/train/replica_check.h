@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/base/export.h"
+#include "tessera/comm/group.h"
+#include "tessera/mesh/realize.h"
+#include "tessera/optim/optimizer.h"
+#include "tessera/tensor/parameter.h"
+
+namespace tessera TSR_API {
+
+/// A tensor of this rank, and which elements of the full tensor it has.
+struct HeldTensor {
+  std::string name;
+  at::Tensor tensor;
+  Part part;
+};
+using HeldTensors = std::vector<HeldTensor>;
+
+/// Parameters and the state of their optimizer, as "NAME" and "NAME.KIND".
+HeldTensors held_tensors(const Parameters& parameters, const Optimizer& optimizer);
+
+/// Finds silent corruption: compares tensors between the ranks that should hold the same bits.
+///
+/// Which ranks these are follows from the tensors' parts: in each group of the plan, the members
+/// that hold the same elements of a tensor of the same name. So it needs no list of strategies.
+/// A check reads every tensor once and sends two numbers per set of ranks.
+class ReplicaCheck {
+ public:
+  /// **Collective** over all ranks. `world` has all ranks of the plan.
+  ReplicaCheck(const RealizedPlan& plan, const Group& world, HeldTensors tensors);
+
+  /// **Collective.** If replicas differ, all ranks throw the same NumericError. It names the first
+  /// rank that differs from the majority, and the first tensor there. `after` says when, e.g.
+  /// "step 12".
+  void check(const std::string& after) const;
+
+ private:
+  /// Members of a group that hold the same tensors.
+  struct Replicas {
+    std::vector<int64_t> members;  // Group ranks.
+    std::vector<size_t> tensors;   // Of this rank, in the order of their keys; empty elsewhere.
+  };
+  struct Compared {
+    Group group;
+    std::vector<Replicas> sets;
+  };
+  /// A tensor that differs. The ranks choose the largest.
+  struct Finding;
+
+  static std::vector<Replicas> replicas_in(const Group& group, const std::vector<uint64_t>& keys);
+  std::vector<int64_t> digests() const;
+  void compare(const Compared& compared, const std::vector<int64_t>& digests,
+               std::vector<Finding>& findings) const;
+  Finding first_in(const Compared& compared, size_t set, const std::vector<int64_t>& digests) const;
+
+  HeldTensors tensors_;
+  Group world_;
+  std::vector<Compared> compared_;
+};
+
+}  // namespace tessera

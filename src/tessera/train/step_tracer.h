@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tessera/base/export.h"
+#include "tessera/comm/group.h"
+#include "tessera/topology/box.h"
+
+namespace tessera TSR_API {
+
+/// Records the operators, the communication and the memory of this rank in some steps, and writes
+/// them as FOLDER/steps-A-B.rank-R.json for Perfetto. Other steps cost nothing.
+class StepTracer {
+ public:
+  /// **Collective** over the world.
+  StepTracer(Span steps, std::string folder, const Group& world);
+  ~StepTracer();
+  StepTracer(const StepTracer&) = delete;
+  StepTracer& operator=(const StepTracer&) = delete;
+
+  /// Around each step, on the same thread. DataError if the file of the last one cannot be written.
+  void before_step(int64_t step);
+  void after_step(int64_t step);
+
+ private:
+  struct Recording;
+  void write() const;
+
+  Span steps_;
+  std::string folder_;
+  Group world_;
+  std::unique_ptr<Recording> recording_;
+};
+
+}  // namespace tessera
