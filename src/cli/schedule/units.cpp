@@ -120,8 +120,7 @@ int show_units(const ScheduleFlags& flags) {
   std::cout << bold(concat("units of rank ", shown.rank, " in step ", shown.step), terminal.color)
             << "\n";
   if (fits_terminal(timeline)) std::cout << draw_terminal(timeline, terminal);
-  std::cout << "\nrank " << shown.rank << ": "
-            << to_string(communication_times(shown)) << "\n\n"
+  std::cout << "\nrank " << shown.rank << ": " << to_string(communication_times(shown)) << "\n\n"
             << table_of(records);
   list_files(files);
   return kOk;

@@ -62,7 +62,7 @@ class ContextTraffic {
   ContextTraffic(const DialectPlan& layout, const TrainingStep& step)
       : at_(letters_of(layout, step)),
         per_layer_(at_.microbatches * at_.layers),
-        wide_(static_cast<int64_t>(step.element_bytes < 4 ? 4 / step.element_bytes : 1)),
+        wide_(step.element_bytes < 4 ? 4 / step.element_bytes : 1),
         kv_heads_(step.heads ? split_heads(step.heads->query, step.heads->kv,
                                            layout.size(Role::kTensor), /*rank=*/0)
                                    .kv_heads.size()
