@@ -20,6 +20,10 @@ namespace {
 /// Columns of the pairs that ranks gather. Whole numbers up to 2^53 are exact.
 enum Column : int64_t { kExpert, kPlace, kWeight };
 
+// Tokens with the same prefix have equal weights up to rounding, which differs between layouts. So
+// weights are compared in steps of this part of 1.
+constexpr double kSteps = 1024;
+
 // The rows in ascending order of a column; equal ones stay in their order.
 at::Tensor sorted_by(const at::Tensor& pairs, Column column, bool descending = false) {
   const auto [values, order] = at::sort(pairs.select(1, column), /*stable=*/true, 0, descending);
@@ -80,11 +84,12 @@ at::Tensor RouterCapacity::decide(const Routing& routing, const at::Tensor& plac
   if (of_all.max().item<int64_t>() <= capacity) return at::empty({0}, experts.options());
   // Experts with room keep all pairs, so the ranks need not know those.
   const at::Tensor full = (counts > capacity).index_select(0, experts);
-  const at::Tensor pairs = at::stack({experts.to(at::kDouble),
-                                      places.expand_as(routing.experts).flatten().to(at::kDouble),
-                                      routing.weights.detach().flatten().to(at::kDouble)},
-                                     1)
-                               .index_select(0, full.nonzero().flatten());
+  const at::Tensor pairs =
+      at::stack(
+          {experts.to(at::kDouble), places.expand_as(routing.experts).flatten().to(at::kDouble),
+           (routing.weights.detach().flatten().to(at::kDouble) * kSteps).round()},
+          1)
+          .index_select(0, full.nonzero().flatten());
   const at::Tensor all = ranked(ranks_.gather ? ranks_.gather(pairs) : pairs, options_.policy);
   const at::Tensor expert = all.select(1, kExpert).to(at::kLong);
   const at::Tensor place = all.select(1, kPlace).to(at::kLong);

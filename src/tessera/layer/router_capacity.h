@@ -13,7 +13,7 @@ namespace tessera TSR_API {
 
 /// Which rows a full expert keeps.
 enum class DropPolicy {
-  kProbs,     // Those with the largest weights; of equal ones the first of the batch.
+  kProbs,     // Those with the largest weights, to 1/1024; of equal ones the first of the batch.
   kPosition,  // The first of the batch.
 };
 

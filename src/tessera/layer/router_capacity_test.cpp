@@ -61,6 +61,12 @@ TEST(RouterCapacity, ByProbabilityTheLargestWeightsStay) {
   EXPECT_EQ(tokens_of(kNoExpert, two).size(), 6U);
 }
 
+TEST(RouterCapacity, RoundingDoesNotTellWeightsApart) {
+  Routing routing = six_tokens();
+  routing.weights = routing.weights + at::arange(12, at::kDouble).view({1, 6, 2}) * 1e-7;
+  EXPECT_TRUE(kept({.factor = 0.5}, routing).equal(kept({.factor = 0.5})));
+}
+
 TEST(RouterCapacity, ByPositionTheFirstTokensStay) {
   const at::Tensor four = kept({.factor = 1, .policy = DropPolicy::kPosition});
   EXPECT_EQ(tokens_of(0, four), (Tokens{0, 1, 2, 3}));
