@@ -29,6 +29,7 @@
 #include "tessera/base/terminal_text.h"
 #include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
+#include "tessera/format/llama_size.h"
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/train/job.h"
@@ -259,7 +260,10 @@ int train_run(TrainConfig config, const std::string& command) {
   Record record{.command = command,
                 .model = {.hidden = shape.hidden_size,
                           .layers = shape.num_hidden_layers,
-                          .parameters = job.model.parameter_count()}};
+                          .parameters = job.model.parameter_count(),
+                          .experts_per_token = shape.num_experts_per_tok,
+                          .expert_layers = shape.num_sparse_layers(),
+                          .expert_parameters = expert_parameter_count(shape)}};
   if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
     record.steps = read_metrics(folder->path(RunFolder::kMetrics));
   }
