@@ -1,4 +1,4 @@
-// `tessera train --tp` as users run it: what it sends, and degrees that do not fit.
+// `tessera train --tp` and `--ep` as users run them: what they send, and degrees that do not fit.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,6 +43,21 @@ TEST_F(TrainTensor, BytesSentPerGroupAreReportedBesideTheFormula) {
                                   " bytes; 10 · M · L · A · (n−1)/n = ", with_thousands(30 * half));
   EXPECT_TRUE(contains(run.out, line)) << run.out;
   EXPECT_TRUE(contains(text_of(run_ + "/report.html"), line));
+}
+
+// 4 layers of 8 experts with 3 matrices of 192 × 256; the other parameters are reduced apart.
+TEST_F(TrainTensor, ExpertsAreReportedWithTheirOwnGroups) {
+  const Finished run =
+      train("--preset tiny-moe --model.vocab_size=300 --dp 4 --ep 2 --batch 4 --seq 8");
+  ASSERT_EQ(run.code, 0) << run.err;
+  const int64_t experts = 4 * 4 * 8 * 3 * 192 * 256;
+  EXPECT_TRUE(contains(run.out, concat("; X · 2(n−1)/n = ", with_thousands(experts / 2))))
+      << run.out;
+  const int64_t others = 4 * (5'414'592 + 2 * 44 * 192) - experts;
+  EXPECT_TRUE(contains(run.out, concat("; W · 2(n−1)/n = ", with_thousands(others * 3 / 2))));
+  // 8 positions of 192 elements, in 4 layers.
+  EXPECT_TRUE(contains(run.out, concat("; 4 · M · E · k · A/tp · (n−1)/n = ",
+                                       with_thousands(4 * 4 * 2 * (4 * 8 * 192) / 2))));
 }
 
 TEST_F(TrainTensor, DegreesThatDoNotFitAFolderAreRefusedBeforeRanksStart) {

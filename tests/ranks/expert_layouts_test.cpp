@@ -1,13 +1,18 @@
 // Every layout of experts trains as one process does: 20 steps in float64 and in float32, with the
-// outputs and all gradients of the first and of the last step, also if ranks get no token.
+// outputs and all gradients of the first and of the last step, also if ranks get no token. And a
+// step sends as many bytes as the formulas say.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
+#include "tessera/format/llama_size.h"
 #include "tessera/model/weights.h"
 #include "tessera/parallel/tensor/vocabulary.h"
+#include "tessera/plan/traffic.h"
 #include "tests/ranks/engine_case.h"
 
 namespace tessera {
@@ -20,9 +25,12 @@ constexpr double kRate = 5e-3;
 constexpr int64_t kRows = 8;
 constexpr int64_t kLength = 8;
 
-/// How tokens choose experts: each two of them, or all tokens the first alone in all steps, so that
-/// the ranks of the others get no row.
-enum class Load { kMixed, kOneExpert };
+/// How tokens choose experts: two each, unless there is one.
+enum class Load {
+  kMixed,      // As the router learns it.
+  kOneExpert,  // All tokens visit expert 0 alone, in all steps, so that the other ranks get no row.
+  kEven,       // Each token visits one of experts 0 and 1, and one of 2 and 3.
+};
 
 struct Trial {
   Load load = Load::kMixed;
@@ -57,7 +65,14 @@ void set(const Parameter& parameter, const at::Tensor& whole) {
   replace_data(parameter.tensor, part.view(parameter.tensor.sizes()));
 }
 
-// All hidden states get a large first element, and routers read it alone: logits far apart.
+// The factors of the first element of a hidden state in the logits of a router; it reads nothing
+// else.
+std::array<double, 4> factors_of(Load load) {
+  if (load == Load::kEven) return {5, -5, 4.5, -4.5};
+  return {6, 3, -2, -3};
+}
+
+// All hidden states get a large first element, so that logits are far apart.
 void fill(const Parameters& parameters, const Trial& trial) {
   fill_llama(parameters, config_of(trial), kSeed);
   if (trial.load == Load::kMixed) return;
@@ -65,7 +80,7 @@ void fill(const Parameters& parameters, const Trial& trial) {
   for (const Parameter& parameter : parameters) {
     if (parameter.name.ends_with("gate.weight")) {
       const at::Tensor whole = whole_of(parameter, 0);
-      whole.select(1, 0).copy_(at::tensor({6.0, 3.0, -2.0, -3.0}));
+      whole.select(1, 0).copy_(at::tensor(factors_of(trial.load)));
       set(parameter, whole);
     } else if (parameter.name == "model.embed_tokens.weight") {
       const at::Tensor whole =
@@ -133,6 +148,7 @@ class Layouts {
  public:
   explicit Layouts(World& world) : world_(world) {}
 
+  /// That it trains as one process.
   void check(const ParallelDims& dims) {
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
       for (const Load load : {Load::kMixed, Load::kOneExpert}) {
@@ -140,6 +156,9 @@ class Layouts {
       }
     }
   }
+
+  /// That a step sends what plan/traffic.h says.
+  void check_bytes(const ParallelDims& dims);
 
  private:
   const Alone& alone(const Trial& trial) {
@@ -229,11 +248,101 @@ class Layouts {
   double near_ = 0;
 };
 
+TrainingStep training_step(const ParallelDims& dims, const LlamaConfig& config) {
+  return {.hidden = config.hidden_size,
+          .layers = config.num_hidden_layers,
+          .sequence = kLength,
+          .micro_batch = kRows / dims.dp_replicate,
+          .experts_per_token = config.num_experts_per_tok,
+          .parameters = parameter_count(config),
+          .expert_parameters = expert_parameter_count(config),
+          .element_bytes = 4,
+          .sequence_parallel = true};
+}
+
+// What is not in the formulas. Before the rows, each layer exchanges how many there are for each
+// expert, and the ranks of etp the shapes of what they gather, in the forward and in the backward
+// pass: 16 sizes. The bucket of DDP has an element for each parameter and rank, and two more.
+SentBytes small_messages(const Engine& engine, const LlamaConfig& config) {
+  const auto size = [&](const char* group) { return engine.plan().group(group).size(); };
+  const int64_t sizes = config.num_hidden_layers * 8;
+  const int64_t experts = std::ranges::count_if(
+      engine.parameters(), [](const Parameter& parameter) { return parameter.expert.has_value(); });
+  const int64_t others = static_cast<int64_t>(engine.parameters().size()) - experts;
+  const auto reduced = [&](const char* group, int64_t parameters) {
+    return 2 * 4 * (parameters + size(group) + 2) * (size(group) - 1) / size(group);
+  };
+  return {{"ep", sizes * config.num_experts / size("ep") * (size("ep") - 1)},
+          {"etp", sizes * (config.num_experts + 2 * 16) * (size("etp") - 1)},
+          {"grad", reduced("grad", others)},
+          {"expert_grad", reduced("expert_grad", experts)}};
+}
+
+// What a second step sends: in the first one DDP agrees on its buckets.
+SentBytes bytes_of_step(Engine& engine, const LlamaConfig& config) {
+  const Span rows = engine.rows();
+  const auto mine = [&](int64_t step) { return tokens(step).slice(0, rows.begin, rows.end); };
+  engine.train_step(mine(0), mine(1));
+  const SentBytes before = engine.sent_bytes();
+  engine.train_step(mine(0), mine(1));
+  SentBytes sent = engine.sent_bytes();
+  for (const auto& [group, bytes] : before) sent[group] -= bytes;
+  for (const auto& [group, bytes] : small_messages(engine, config)) sent[group] -= bytes;
+  return sent;
+}
+
+// By layer and expert, of the tokens of these rows.
+at::Tensor counts_of(const Llama& model, const Span& rows) {
+  RouterBalance balance(*llama_model(model.config()).balance);
+  balance.begin(1, testkit::device());
+  const at::NoGradGuard no_grad;
+  model.forward(tokens(0).slice(0, rows.begin, rows.end), {.balance = &balance});
+  balance.close();
+  return balance.end().counts;
+}
+
+// By what the routers of one process say, if all ranks have different rows.
+double bytes_by_routers(const Engine& engine, const Trial& trial, const TrainingStep& step) {
+  const Llama whole(config_of(trial), trial.options());
+  fill(whole.named_parameters(), trial);
+  const Group& ep = engine.plan().group("ep");
+  const auto here = [&](const at::Tensor& counts) {
+    return counts.chunk(ep.size(), 1)[static_cast<size_t>(ep.rank().value)].sum().item<double>();
+  };
+  const at::Tensor own = counts_of(whole, engine.rows());
+  const double out = own.sum().item<double>() - here(own);
+  const double in = here(counts_of(whole, {0, kRows})) - here(own);
+  return dispatch_bytes(out, in, step);
+}
+
+void Layouts::check_bytes(const ParallelDims& dims) {
+  const Trial even{Load::kEven, at::kFloat}, mixed{Load::kMixed, at::kFloat};
+  const TrainingStep step = training_step(dims, config_of(even));
+  Engine engine = engine_of(dims, even);
+  SentBytes sent = bytes_of_step(engine, config_of(even));
+  for (const Traffic& traffic : traffic_of(train_layout(dims, "ddp", true), step)) {
+    // The formula of tp leaves the loss out; Load::kEven is uneven for four ranks.
+    if (traffic.name == "tp" || (traffic.name == "ep" && dims.ep > 2)) continue;
+    RANK_EXPECT(static_cast<double>(sent[traffic.name]) == traffic.bytes)
+        << dims << ", " << traffic.name << ": " << sent[traffic.name] << ", not " << traffic.bytes;
+  }
+  if (dims.dp_replicate != dims.ep) return;
+  Engine uneven = engine_of(dims, mixed);
+  const int64_t bytes = bytes_of_step(uneven, config_of(mixed))["ep"];
+  const double expected = bytes_by_routers(uneven, mixed, step);
+  RANK_EXPECT(static_cast<double>(bytes) == expected)
+      << dims << ": " << bytes << ", not " << expected;
+}
+
 TEST(ExpertLayouts, TwoRanksTrainAsOneProcess) {
   run_ranks(2, [](World& world) {
     Layouts layouts(world);
     layouts.check({.dp_replicate = 2, .ep = 2});
     layouts.check({.cp = 2, .ep = 2});
+    layouts.check_bytes({.dp_replicate = 2, .ep = 2});
+    layouts.check_bytes({.dp_replicate = 2, .etp = 2});
+    layouts.check_bytes({.dp_replicate = 2});
+    layouts.check_bytes({.tp = 2, .ep = 2});
   });
 }
 
@@ -247,6 +356,9 @@ TEST(ExpertLayouts, FourRanksTrainAsOneProcess) {
     layouts.check({.dp_replicate = 2, .cp = 2, .ep = 2});
     layouts.check({.pp = 2, .dp_replicate = 2, .ep = 2});
     layouts.check({.dp_shard = 4, .ep = 2});
+    layouts.check_bytes({.dp_replicate = 4, .ep = 2});
+    layouts.check_bytes({.dp_replicate = 4, .ep = 4});
+    layouts.check_bytes({.dp_replicate = 4, .ep = 2, .etp = 2});
   });
 }
 

@@ -73,6 +73,7 @@ void add_page_flags(CLI::App& app, RanksFlags& flags) {
   add("--microbatches", flags.microbatches, "micro-batches in a step (1)");
   add("--experts-per-token", flags.experts_per_token, "experts per token (2)");
   add("--parameters", flags.parameters, "parameters (12·layers·hidden²)");
+  add("--expert-parameters", flags.expert_parameters, "those of experts among them (0)");
 }
 
 void add_sequence_flags(CLI::App& app, RanksFlags& flags) {
@@ -134,8 +135,8 @@ void add_ranks_flags(CLI::App& app, RanksFlags& flags) {
 }
 
 std::optional<TrainingStep> RanksFlags::step() const {
-  const bool any =
-      hidden || layers || micro_batch || microbatches || experts_per_token || parameters;
+  const bool any = hidden || layers || micro_batch || microbatches || experts_per_token ||
+                   parameters || expert_parameters;
   if (!any) return std::nullopt;
   TSR_CHECK(html, "sizes of a model (--hidden, --layers, …) are for the page; ",
             "add --html FILE, or leave them out");
@@ -151,7 +152,8 @@ std::optional<TrainingStep> RanksFlags::step() const {
                       .micro_batch = micro_batch.value_or(1),
                       .microbatches = microbatches.value_or(1),
                       .experts_per_token = experts_per_token.value_or(2),
-                      .parameters = parameters};
+                      .parameters = parameters,
+                      .expert_parameters = expert_parameters.value_or(0)};
 }
 
 std::optional<SequenceSplit> RanksFlags::split(int64_t cp) const {

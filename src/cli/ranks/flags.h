@@ -21,7 +21,8 @@ struct RanksFlags {
   std::optional<int64_t> world, rank, gpus_per_node, nodes_per_rack;
   std::optional<int64_t> hidden, layers, sequence;  // Of the page's training step.
   std::optional<std::string> cp_layout, documents;  // Of a sequence over the ranks of a cp group.
-  std::optional<int64_t> micro_batch, microbatches, experts_per_token, parameters;
+  std::optional<int64_t> micro_batch, microbatches, experts_per_token, parameters,
+      expert_parameters;
   std::optional<std::string> svg, html, to;
   std::string color = "auto";
   bool json = false;

@@ -31,6 +31,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/dump_on_signal.h"
 #include "tessera/comm/launch_info.h"
+#include "tessera/format/llama_size.h"
 #include "tessera/launch/worker.h"
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
@@ -181,8 +182,7 @@ void announce(const TrainConfig& config, const TrainJob& job) {
       " parameters in ", config.train.dtype, ", into ", config.run.dir, "\n", config.train.steps,
       " steps of ", config.data.batch, " × ", config.data.seq, " tokens on ",
       ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
-      job.options.first_step == 0 ? ""
-                                  : concat(", resumed after step ", job.options.first_step),
+      job.options.first_step == 0 ? "" : concat(", resumed after step ", job.options.first_step),
       "\n");
 }
 
@@ -279,7 +279,10 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
                           .parameters = job.model.parameter_count(),
                           .heads = {.query = shape.num_attention_heads,
                                     .kv = shape.num_key_value_heads,
-                                    .size = shape.head_dim}}};
+                                    .size = shape.head_dim},
+                          .experts_per_token = shape.num_experts_per_tok,
+                          .expert_layers = shape.num_sparse_layers(),
+                          .expert_parameters = expert_parameter_count(shape)}};
   if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
     record.steps = read_metrics(folder->path(RunFolder::kMetrics));
   }

@@ -63,15 +63,17 @@ TEST(LayoutPage, TrafficIsThereWhereAStepIs) {
   EXPECT_DOUBLE_EQ(traffic["bytes"], 3 * 2.0 * 12 * 2 * 64 * 64 * 3 / 4);
   EXPECT_DOUBLE_EQ(traffic["per_link"]["in node"], 8 * traffic["bytes"].get<double>());
   EXPECT_EQ(kind_of(data, "dp_replicate")["groups_per_link"]["across racks"], 4);
-  EXPECT_EQ(data["symbols"].size(), 5U);
+  EXPECT_EQ(data["symbols"].size(), 4U);
 }
 
 TEST(LayoutPage, OneKindMayCarryTwoThings) {
   LayoutPage page =
       page_of("olmo", 8, {{"--dp-type", "hsdp"}, {"--shard-degree", "4"}, {"--ep", "4"}});
   page.step = {.hidden = 64, .layers = 2, .sequence = 8};
-  const std::string formula = kind_of(data_of(page), "dp_shard")["traffic"]["formula"];
-  EXPECT_EQ(formula, "4 · M · L · k · A · (n−1)/n + 3 · W · (n−1)/n");
+  const json data = data_of(page);
+  const std::string formula = kind_of(data, "dp_shard")["traffic"]["formula"];
+  EXPECT_EQ(formula, "4 · M · E · k · A/tp · (n−1)/n + 3 · W · (n−1)/n");
+  EXPECT_EQ(data["symbols"].size(), 7U) << "experts have three more";
 }
 
 TEST(LayoutPage, HasEverythingInItAndNothingCanEndItsData) {

@@ -84,10 +84,15 @@ Tensors kept_products(const at::Tensor& rows, const Call& call, KeptResults* kep
   return kept_or_computed(kept, compute);
 }
 
-// The sum over the layers.
-at::Tensor input_gradient(const Tensors& gradients, const at::Tensor& rows, const Call& call) {
-  const at::Tensor sum = at::empty_like(rows);
-  for_each(call.segments, rows, [&](const Segment& segment) {
+/// The rows of a call and the gradients of its results, and from them, segment by segment, the
+/// gradients of rows and weights.
+struct Backward {
+  const Call& call;
+  const at::Tensor& rows;
+  const Tensors& gradients;
+
+  /// The sum over the layers.
+  void add_input(const Segment& segment, const at::Tensor& sum) const {
     at::Tensor out = segment.of(sum);
     for (size_t i = 0; i < gradients.size(); ++i) {
       const at::Tensor weight = call.layers[i][segment.expert].detach();
@@ -97,24 +102,34 @@ at::Tensor input_gradient(const Tensors& gradients, const at::Tensor& rows, cons
         out.addmm_(segment.of(gradients[i]), weight);
       }
     }
-  });
-  return sum;
-}
+  }
 
-// By layer, then by expert; undefined or zeros for experts without rows.
-Tensors weight_gradients(const at::Tensor& rows, const Tensors& gradients, const Call& call) {
-  const size_t experts = call.layers[0].size();
-  Tensors made(call.layers.size() * experts);
-  for_each(call.segments, rows, [&](const Segment& segment) {
+  /// `made` by layer, then by expert.
+  void add_weights(const Segment& segment, Tensors& made) const {
+    const size_t experts = call.layers[0].size();
     for (size_t i = 0; i < call.layers.size(); ++i) {
       if (!call.layers[i][segment.expert].requires_grad()) continue;
       made[i * experts + segment.expert] = at::mm(segment.of(gradients[i]).t(), segment.of(rows));
     }
-  });
-  for (size_t i = 0; call.fills && i < made.size(); ++i) {
-    const at::Tensor& weight = call.layers[i / experts][i % experts];
-    if (!made[i].defined() && weight.requires_grad()) made[i] = at::zeros_like(weight);
   }
+
+  Tensors no_weights() const { return Tensors(call.layers.size() * call.layers[0].size()); }
+
+  /// Experts without rows have undefined gradients, or zeros.
+  void fill(Tensors& made) const {
+    const size_t experts = call.layers[0].size();
+    for (size_t i = 0; call.fills && i < made.size(); ++i) {
+      const at::Tensor& weight = call.layers[i / experts][i % experts];
+      if (!made[i].defined() && weight.requires_grad()) made[i] = at::zeros_like(weight);
+    }
+  }
+};
+
+Tensors weight_gradients(const Backward& backward) {
+  Tensors made = backward.no_weights();
+  for_each(backward.call.segments, backward.rows,
+           [&](const Segment& segment) { backward.add_weights(segment, made); });
+  backward.fill(made);
   return made;
 }
 
@@ -145,14 +160,20 @@ class GroupedLinear : public autograd::Function<GroupedLinear> {
     const at::Tensor rows = context->get_saved_variables()[0];
     Tensors gradients;
     for (const at::Tensor& gradient : given) gradients.push_back(gradient.contiguous());
-    const size_t parameters = call->layers.size() * call->layers[0].size();
-    autograd::variable_list made(1 + parameters + 2);
-    if (context->needs_input_grad(0)) made[0] = input_gradient(gradients, rows, *call);
+    const Backward pass{*call, rows, gradients};
+    Tensors of_weights = pass.no_weights();
+    autograd::variable_list made(1 + of_weights.size() + 2);
+    if (context->needs_input_grad(0)) made[0] = at::empty_like(rows);
+    // One expert after the other, while its rows are in the cache.
+    for_each(call->segments, rows, [&](const Segment& segment) {
+      if (made[0].defined()) pass.add_input(segment, made[0]);
+      if (!call->deferred) pass.add_weights(segment, of_weights);
+    });
     if (call->deferred) {
-      call->deferred->add([=] { accumulate(weight_gradients(rows, gradients, *call), *call); });
+      call->deferred->add([=] { accumulate(weight_gradients({*call, rows, gradients}), *call); });
       return made;
     }
-    const Tensors of_weights = weight_gradients(rows, gradients, *call);
+    pass.fill(of_weights);
     std::ranges::copy(of_weights, made.begin() + 1);
     return made;
   }

@@ -41,7 +41,7 @@ bool has_experts(const ParallelDims& dims) {
   return dims.ep > 1 || dims.etp > 1;
 }
 
-std::vector<RoleOf> roles_of(const ParallelDims& dims, const std::string& type) {
+std::vector<RoleOf> roles_of(const std::string& type, bool experts) {
   std::vector<RoleOf> roles{{Role::kTensor, "tp"},
                             {Role::kContext, "cp"},
                             {Role::kData, "batch"},
@@ -52,24 +52,28 @@ std::vector<RoleOf> roles_of(const ParallelDims& dims, const std::string& type) 
     roles.push_back({Role::kShards, "dp_shard_cp"});
     roles.push_back({Role::kReplicas, "dp_replicate"});
   }
-  if (!has_experts(dims)) return roles;
+  if (!experts) return roles;
   roles.push_back({Role::kExpert, "ep"});
   roles.push_back({Role::kExpertTensor, "etp"});
-  roles.push_back({Role::kExpertGradients, "expert_grad"});
+  if (type == "ddp") {
+    roles.push_back({Role::kExpertGradients, "expert_grad"});
+  } else {
+    roles.push_back({Role::kExpertShards, "expert_shard"});
+    roles.push_back({Role::kExpertReplicas, "expert_replicate"});
+  }
   return roles;
 }
 
-// Without groups of one rank, and without expert groups if the experts are not split. The
-// data-parallel groups always stay: their sizes tell the number of replicas.
-Plan without_idle_groups(const Plan& all, const ParallelDims& dims,
-                         const std::vector<RoleOf>& roles) {
+// Without groups of one rank, and without those of experts if there are none. The data-parallel
+// groups always stay: their sizes tell the number of replicas.
+Plan without_idle_groups(const Plan& all, bool experts, const std::vector<RoleOf>& roles) {
   const auto plays = [&](const std::string& name, Role role) {
     return std::ranges::any_of(
         roles, [&](const RoleOf& entry) { return entry.role == role && entry.name == name; });
   };
   std::vector<GroupSpec> kept;
   for (const GroupSpec& spec : all.specs()) {
-    if (spec.name.starts_with("expert_") && !has_experts(dims)) continue;
+    if (spec.name.starts_with("expert_") && !experts) continue;
     const bool stays = plays(spec.name, Role::kData) || plays(spec.name, Role::kShards);
     if (stays || spec.groups.size() > 1) kept.push_back(spec);
   }
@@ -77,12 +81,14 @@ Plan without_idle_groups(const Plan& all, const ParallelDims& dims,
               std::move(kept));
 }
 
-DialectPlan layout_of(int64_t world, const ParallelDims& dims, const std::string& type) {
-  std::vector<RoleOf> roles = roles_of(dims, type);
-  Plan plan = without_idle_groups(train_plan(world, dims), dims, roles);
+// Whether the model has experts, or the layout splits some.
+DialectPlan layout_of(int64_t world, const ParallelDims& dims, const std::string& type,
+                      bool experts) {
+  std::vector<RoleOf> roles = roles_of(type, experts);
+  Plan plan = without_idle_groups(train_plan(world, dims), experts, roles);
   std::erase_if(roles, [&](const RoleOf& role) { return plan.find(role.name) == nullptr; });
   std::vector<ShownLayout> layouts{shown_as_is("mesh", plan.layout("world"))};
-  if (has_experts(dims)) layouts.push_back(shown_as_is("experts", plan.layout("experts")));
+  if (experts) layouts.push_back(shown_as_is("experts", plan.layout("experts")));
   return {.dialect = "tessera",
           .plan = std::move(plan),
           .layouts = std::move(layouts),
@@ -94,7 +100,8 @@ DialectPlan make_plan(const DialectQuery& query) {
   const Dialect dialect = tessera_dialect();
   const FlagReader flags(dialect, query.flags);
   const std::string type = flags.text("dp-type").value_or("ddp");
-  return layout_of(query.world, dims_of(query.world, flags, type), type);
+  const ParallelDims dims = dims_of(query.world, flags, type);
+  return layout_of(query.world, dims, type, has_experts(dims));
 }
 
 std::vector<FlagValues> attempts(const DialectPlan& wanted) {
@@ -129,8 +136,9 @@ Dialect tessera_dialect() {
 
 namespace tessera {
 
-DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type) {
-  return plan::detail::layout_of(dims.world(), dims, data_parallel_type);
+DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type,
+                         bool experts) {
+  return plan::detail::layout_of(dims.world(), dims, data_parallel_type, experts);
 }
 
 }  // namespace tessera

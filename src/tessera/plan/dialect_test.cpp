@@ -71,7 +71,7 @@ TEST(Dialect, TesseraHasThePlanOfTheTrainer) {
   }
   EXPECT_EQ(said.find(Role::kShards)->name, "dp_shard_cp");
   EXPECT_EQ(said.find(Role::kReplicas)->name, "dp_replicate");
-  EXPECT_EQ(said.find(Role::kExpertGradients)->name, "expert_grad");
+  EXPECT_EQ(said.find(Role::kExpertReplicas)->name, "expert_replicate");
   EXPECT_EQ(said.find(Role::kGradients), nullptr);
   EXPECT_EQ(said.copies(), 2);
 }

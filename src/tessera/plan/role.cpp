@@ -24,6 +24,10 @@ const char* to_string(Role role) {
       return "expert gradients";
     case Role::kExpertTensor:
       return "etp";
+    case Role::kExpertShards:
+      return "expert shards";
+    case Role::kExpertReplicas:
+      return "expert replicas";
   }
   return "unknown";
 }
@@ -50,6 +54,10 @@ const char* explanation(Role role) {
       return "They hold the same experts and all-reduce their gradients.";
     case Role::kExpertTensor:
       return "They shard each expert: each holds a slice of its weight matrices.";
+    case Role::kExpertShards:
+      return "They hold the shards of the same experts and all-gather their parameters.";
+    case Role::kExpertReplicas:
+      return "They hold the same shard of the same experts and all-reduce its gradients.";
   }
   return "";
 }
@@ -61,12 +69,14 @@ const char* how_often(Role role) {
     case Role::kExpert:
     case Role::kExpertTensor:
     case Role::kShards:
+    case Role::kExpertShards:
       return "in every layer";
     case Role::kPipeline:
       return "in every micro-batch";
     case Role::kGradients:
     case Role::kReplicas:
     case Role::kExpertGradients:
+    case Role::kExpertReplicas:
       return "once per step";
     case Role::kData:
       return "";

@@ -19,9 +19,12 @@ enum class Role {
   kReplicas,         // Hold the same shard of different replicas.
   kExpertGradients,  // All-reduce the gradients of the same experts.
   kExpertTensor,     // Shard each expert.
+  kExpertShards,     // Hold the shards of the same experts.
+  kExpertReplicas,   // Hold the same shard of the same experts.
 };
 
-/// "tp", "cp", "dp", "pp", "ep", "gradients", "shards", "replicas", "expert gradients", "etp".
+/// "tp", "cp", "dp", "pp", "ep", "gradients", "shards", "replicas", "expert gradients", "etp",
+/// "expert shards", "expert replicas".
 const char* to_string(Role role);
 
 /// The role as a sentence: "They shard every layer: …".

@@ -19,10 +19,13 @@ struct Letters {
   double activations;  // A
   double layers;       // L, per stage.
   double microbatches;
-  double weights;  // W, per rank, before data parallelism shards them.
+  double weights;  // W, per rank, before data parallelism shards them, without experts.
   double tensor;
-  double queries;  // Q
-  double keys;     // K
+  double queries;         // Q
+  double keys;            // K
+  double expert_layers;   // E, per stage.
+  double expert_weights;  // X, like W.
+  double expert_ranks;    // ep.
 };
 
 // Of a rank's elements per token.
@@ -47,13 +50,19 @@ Letters letters_of(const DialectPlan& layout, const TrainingStep& step) {
                         size(Role::kContext);
   const auto bytes = static_cast<double>(step.element_bytes);
   const HeadWidths widths = head_widths(layout, step);
-  return {.activations = bytes * tokens * static_cast<double>(step.hidden),
-          .layers = static_cast<double>(step.layers) / size(Role::kPipeline),
-          .microbatches = static_cast<double>(step.microbatches),
-          .weights = bytes * step.num_parameters() / size(Role::kTensor) / size(Role::kPipeline),
-          .tensor = size(Role::kTensor),
-          .queries = bytes * tokens * widths.queries,
-          .keys = bytes * tokens * widths.keys};
+  const auto experts = static_cast<double>(step.expert_parameters);
+  const double stages = size(Role::kPipeline);
+  return {
+      .activations = bytes * tokens * static_cast<double>(step.hidden),
+      .layers = static_cast<double>(step.layers) / stages,
+      .microbatches = static_cast<double>(step.microbatches),
+      .weights = bytes * (step.num_parameters() - experts) / size(Role::kTensor) / stages,
+      .tensor = size(Role::kTensor),
+      .queries = bytes * tokens * widths.queries,
+      .keys = bytes * tokens * widths.keys,
+      .expert_layers = static_cast<double>(step.expert_layers.value_or(step.layers)) / stages,
+      .expert_weights = bytes * experts / size(Role::kExpert) / size(Role::kExpertTensor) / stages,
+      .expert_ranks = size(Role::kExpert)};
 }
 
 /// The exchanges of context parallelism.
@@ -126,6 +135,29 @@ std::vector<Traffic> context_traffic(const DialectPlan& layout, const std::strin
   return both;
 }
 
+// Each token is on one rank of tp when it goes to its experts.
+Traffic expert_traffic(const Letters& at, double n, const TrainingStep& step) {
+  const double tokens = at.microbatches * at.expert_layers * at.activations / at.tensor;
+  if (step.gathers_tokens) {
+    return {"", "all-gather of tokens and reduce-scatter of results, forward and backward",
+            "4 · M · E · A/tp · (n−1)", Pattern::kRing, 4 * tokens * (n - 1)};
+  }
+  const double bytes = static_cast<double>(step.element_bytes * step.hidden);
+  const double rows = tokens / bytes * static_cast<double>(step.experts_per_token) * (n - 1) / n;
+  return {"", "tokens to their experts and back, forward and backward",
+          "4 · M · E · k · A/tp · (n−1)/n", Pattern::kAllToAll, dispatch_bytes(rows, rows, step)};
+}
+
+// The ranks of etp gather the rows, or the tokens, that their ranks of ep have.
+Traffic expert_tensor_traffic(const Letters& at, double n, const TrainingStep& step) {
+  const double tokens = at.microbatches * at.expert_layers * at.activations / at.tensor;
+  const double times =
+      step.gathers_tokens ? at.expert_ranks : static_cast<double>(step.experts_per_token);
+  return {"", "all-gather of rows of experts and reduce-scatter of results, forward and backward",
+          concat("4 · M · E · ", step.gathers_tokens ? "ep" : "k", " · A/tp · (n−1)"),
+          Pattern::kRing, 4 * tokens * times * (n - 1)};
+}
+
 // The traffic of a role, without the name of its group.
 std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const TrainingStep& step) {
   const Letters at = letters_of(layout, step);
@@ -148,9 +180,9 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
                      times * at.microbatches * at.activations / (splits ? at.tensor : 1)};
     }
     case Role::kExpert:
-      return Traffic{"", "tokens to their experts and back, forward and backward",
-                     "4 · M · L · k · A · (n−1)/n", Pattern::kAllToAll,
-                     4 * per_layer * static_cast<double>(step.experts_per_token) * part};
+      return expert_traffic(at, n, step);
+    case Role::kExpertTensor:
+      return expert_tensor_traffic(at, n, step);
     case Role::kGradients:
       return Traffic{"", "all-reduce of the gradients", "W · 2(n−1)/n", Pattern::kRing,
                      at.weights * 2 * part};
@@ -161,11 +193,20 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
       return Traffic{"", "all-reduce of the gradients of a shard", "W/shards · 2(n−1)/n",
                      Pattern::kRing,
                      at.weights / static_cast<double>(layout.size(Role::kShards)) * 2 * part};
+    case Role::kExpertGradients:
+      return Traffic{"", "all-reduce of the gradients of experts", "X · 2(n−1)/n", Pattern::kRing,
+                     at.expert_weights * 2 * part};
+    case Role::kExpertShards:
+      return Traffic{"", "all-gather of the experts twice, reduce-scatter of their gradients once",
+                     "3 · X · (n−1)/n", Pattern::kRing, 3 * at.expert_weights * part};
+    case Role::kExpertReplicas:
+      return Traffic{
+          "", "all-reduce of the gradients of a shard of experts", "X/shards · 2(n−1)/n",
+          Pattern::kRing,
+          at.expert_weights / static_cast<double>(layout.size(Role::kExpertShards)) * 2 * part};
     case Role::kContext:  // context_traffic().
     case Role::kData:
-    case Role::kExpertGradients:
-    case Role::kExpertTensor:
-      return std::nullopt;  // Small, or experts, which are not counted separately.
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -217,6 +258,9 @@ void check(const TrainingStep& step, const DialectPlan& layout) {
   check_flag("--microbatches", step.microbatches);
   check_flag("--experts-per-token", step.experts_per_token);
   check_flag("--parameters", step.parameters.value_or(1));
+  const auto experts = static_cast<double>(step.expert_parameters);
+  TSR_CHECK(0 <= experts && experts <= step.num_parameters(), "--expert-parameters ",
+            step.expert_parameters, " must be some of the ", step.num_parameters(), " parameters");
   const int64_t stages = layout.size(Role::kPipeline);
   TSR_CHECK(step.layers >= stages, "--layers ", step.layers, " are too few for ", stages,
             " pipeline stages; give at least ", stages, ", or fewer stages");
@@ -232,11 +276,17 @@ std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& s
     std::optional<Traffic> traffic = traffic_of(role, layout, step);
     // Megatron shards its optimizer, but all-reduces gradients.
     const bool counted = role == Role::kShards && layout.find(Role::kGradients) != nullptr;
-    if (!traffic || counted || layout.size(role) == 1) continue;
+    const bool empty = !traffic || traffic->bytes == 0;
+    if (empty || counted || layout.size(role) == 1) continue;
     traffic->name = name;
     all.push_back(std::move(*traffic));
   }
   return all;
+}
+
+double dispatch_bytes(double out, double in, const TrainingStep& step) {
+  // There and back in the forward pass, and the same for the gradients.
+  return 2 * (out + in) * static_cast<double>(step.element_bytes * step.hidden);
 }
 
 const char* traffic_assumptions() {
@@ -244,25 +294,31 @@ const char* traffic_assumptions() {
          "run "
          "as rings in rank order: an all-reduce sends 2(n−1)/n of the data, an all-gather or a "
          "reduce-scatter (n−1)/n. Ranks of cp form a ring. Attention has as many key as query "
-         "heads, every layer is alike and, if there are experts, has them; parameters are "
-         "12 · layers · hidden² unless given, and experts' parameters are not counted apart. An "
+         "heads, and every layer is alike. Routers spread tokens evenly over experts. Parameters "
+         "are 12 · layers · hidden² unless given. An "
          "estimate to compare layouts by, not a measurement.";
 }
 
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step) {
   const Letters at = letters_of(layout, step);
+  const bool experts = layout.find(Role::kExpert) != nullptr || step.expert_parameters > 0;
   std::vector<Symbol> symbols{
       {"A",
        "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
        at.activations, true},
-      {"W", "bytes of weights per rank: 2 · parameters/(tp · pp)", at.weights, true},
+      {"W", "bytes of weights per rank, without experts: 2 · parameters/(tp · pp)", at.weights,
+       true},
       {"L", "layers per stage: layers/pp", at.layers},
-      {"M", "micro-batches per step", at.microbatches},
-      {"k", "experts per token", static_cast<double>(step.experts_per_token)}};
+      {"M", "micro-batches per step", at.microbatches}};
   if (layout.size(Role::kContext) > 1) {
     symbols.push_back({"Q", "bytes of a micro-batch's queries on a rank", at.queries, true});
     symbols.push_back({"K", "bytes of a micro-batch's keys on a rank", at.keys, true});
   }
+  if (!experts) return symbols;
+  symbols.push_back({"X", "bytes of experts per rank: 2 · parameters of experts/(ep · etp · pp)",
+                     at.expert_weights, true});
+  symbols.push_back({"E", "layers with experts per stage", at.expert_layers});
+  symbols.push_back({"k", "experts per token", static_cast<double>(step.experts_per_token)});
   return symbols;
 }
 

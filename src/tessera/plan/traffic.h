@@ -27,18 +27,23 @@ struct TrainingStep {
   int64_t micro_batch = 1;  // Sequences per micro-batch.
   int64_t microbatches = 1;
   int64_t experts_per_token = 2;
-  std::optional<int64_t> parameters = std::nullopt;  // Default: 12·layers·hidden².
-  int64_t element_bytes = 2;                         // bf16.
+  std::optional<int64_t> expert_layers = std::nullopt;  // Layers with experts; default: all.
+  std::optional<int64_t> parameters = std::nullopt;     // Default: 12·layers·hidden².
+  int64_t expert_parameters = 0;                        // Those of experts among them.
+  int64_t element_bytes = 2;                            // bf16.
   /// Sequence parallelism, whose backward pass gathers the inputs of column-parallel layers again.
   bool sequence_parallel = false;
   /// Default: as many key-value heads as query heads, all together of the hidden size.
   std::optional<AttentionHeads> heads = std::nullopt;
   ContextParallelOptions context = {};  // How the ranks of cp exchange.
+  /// Whether ranks of experts gather all tokens, instead of an all-to-all of rows.
+  bool gathers_tokens = false;
 
   double num_parameters() const;
 };
 
-/// ConfigError for sizes below 1, and for a pipeline with fewer layers than stages.
+/// ConfigError for sizes below 1, for more parameters of experts than parameters, and for a
+/// pipeline with fewer layers than stages.
 void check(const TrainingStep& step, const DialectPlan& layout);
 
 /// The communication pattern of a group.
@@ -62,9 +67,16 @@ struct Traffic {
 /// parallelism has two, named after the groups of its sizes.
 std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& step);
 
-/// The layout of a training run, with the roles of its groups. The type is one of
-/// data_parallel_types().
-DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type);
+/// The bytes that dispatch and combine send per training step, forward and backward, if routers
+/// send `out` rows of this rank to other ranks, and `in` rows of others come here, over all layers
+/// and micro-batches. A row is the hidden state of one token for one expert. traffic_of() assumes
+/// that routers spread them evenly.
+double dispatch_bytes(double out, double in, const TrainingStep& step);
+
+/// The layout of a training run, with the roles of its groups, for a model with or without experts.
+/// The type is one of data_parallel_types().
+DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type,
+                         bool experts);
 
 const char* traffic_assumptions();
 

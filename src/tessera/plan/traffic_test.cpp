@@ -17,8 +17,9 @@ DialectPlan plan_of(std::string_view dialect, int64_t world, const FlagValues& f
   return plan_in(find_dialect(dialect), {.world = world, .flags = flags});
 }
 
-Traffic traffic_over(const DialectPlan& layout, std::string_view name) {
-  for (Traffic& traffic : traffic_of(layout, kStep)) {
+Traffic traffic_over(const DialectPlan& layout, std::string_view name,
+                     const TrainingStep& step = kStep) {
+  for (Traffic& traffic : traffic_of(layout, step)) {
     if (traffic.name == name) return traffic;
   }
   ADD_FAILURE() << "nothing over " << name;
@@ -101,6 +102,52 @@ TEST(Traffic, ExpertsGetTheirTokens) {
   EXPECT_DOUBLE_EQ(traffic_over(layout, "ep").bytes, 4.0 * 4 * 8 * 2 * (2.0 * 1000 * 100) * 3 / 4);
 }
 
+constexpr TrainingStep kExpertStep{.hidden = 100,
+                                   .layers = 8,
+                                   .sequence = 1000,
+                                   .microbatches = 4,
+                                   .experts_per_token = 3,
+                                   .expert_layers = 4,
+                                   .parameters = 1000,
+                                   .expert_parameters = 800};
+
+TEST(Traffic, RowsGoToOtherRanksAndComeBack) {
+  EXPECT_DOUBLE_EQ(dispatch_bytes(5, 7, kExpertStep), 2 * (5 + 7) * 2.0 * 100);
+}
+
+// Each rank of tp has half of the tokens, which visit 3 experts in 4 layers.
+TEST(Traffic, TokensAreDividedOverTensorParallelRanksBeforeTheirExperts) {
+  const DialectPlan layout = train_layout({.dp_replicate = 4, .tp = 2, .ep = 4}, "ddp", true);
+  const double rows = 4 * 4 * 3 * 500;
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "ep", kExpertStep).bytes, 4 * rows * 2 * 100 * 3 / 4);
+  TrainingStep gathers = kExpertStep;
+  gathers.gathers_tokens = true;
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "ep", gathers).bytes, 4.0 * 4 * 4 * 500 * 2 * 100 * 3);
+}
+
+TEST(Traffic, RanksThatShareExpertsGatherTheirRows) {
+  const DialectPlan layout = train_layout({.dp_replicate = 4, .ep = 2, .etp = 2}, "ddp", true);
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "etp", kExpertStep).bytes,
+                   4.0 * 4 * 4 * 3 * 1000 * 2 * 100);
+}
+
+TEST(Traffic, OnlyRanksWithTheSameExpertsExchangeTheirGradients) {
+  const DialectPlan split = train_layout({.dp_replicate = 4, .ep = 2}, "ddp", true);
+  EXPECT_DOUBLE_EQ(traffic_over(split, "grad", kExpertStep).bytes, 2.0 * 200 * 2 * 3 / 4);
+  EXPECT_DOUBLE_EQ(traffic_over(split, "expert_grad", kExpertStep).bytes, 2.0 * 400 * 2 * 1 / 2);
+  const DialectPlan whole = train_layout({.dp_replicate = 4}, "ddp", true);
+  EXPECT_DOUBLE_EQ(traffic_over(whole, "expert_grad", kExpertStep).bytes, 2.0 * 800 * 2 * 3 / 4);
+}
+
+TEST(Traffic, ExpertsAreShardedOverTheirOwnRanks) {
+  const ParallelDims dims{.dp_replicate = 2, .dp_shard = 4, .ep = 2};
+  const DialectPlan layout = train_layout(dims, "hsdp", true);
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "dp_shard_cp", kExpertStep).bytes, 3 * 2.0 * 200 * 3 / 4);
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "expert_shard", kExpertStep).bytes, 3 * 2.0 * 400 / 2);
+  EXPECT_DOUBLE_EQ(traffic_over(layout, "expert_replicate", kExpertStep).bytes,
+                   2.0 * 400 / 2 * 2 * 1 / 2);
+}
+
 TEST(Traffic, OptimizerInstancesAreNotCountedTwice) {
   const DialectPlan layout =
       plan_of("megatron", 8, {{"--num-distributed-optimizer-instances", "2"}});
@@ -117,6 +164,9 @@ TEST(Traffic, RefusesStepsThatCannotBe) {
             "--layers 8 are too few for 16 pipeline stages; give at least 16, or fewer stages");
   EXPECT_THROW(traffic_of(layout, {.hidden = 0, .layers = 16, .sequence = 1}), ConfigError);
   EXPECT_THROW(traffic_of(layout, {.hidden = 1, .layers = 16, .sequence = -1}), ConfigError);
+  TrainingStep step = kExpertStep;
+  step.expert_parameters = 1001;
+  EXPECT_THROW(traffic_of(plan_of("megatron", 2, {}), step), ConfigError);
 }
 
 TEST(Links, AreNamedByTheBoundaryTheyCross) {

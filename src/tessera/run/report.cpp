@@ -106,18 +106,30 @@ TrainingStep training_step(const TrainConfig& config, const ModelSize& model) {
           .sequence = config.data.seq,
           .micro_batch = config.data.batch / (parallel.dp * slices),
           .microbatches = slices,
+          .experts_per_token = std::max<int64_t>(1, model.experts_per_token),
+          .expert_layers = model.expert_layers,
           .parameters = model.parameters,
+          .expert_parameters = model.expert_parameters,
           .element_bytes = element_bytes(config.train.dtype),
           .sequence_parallel = parallel.sp,
           .heads = model.heads,
-          .context = context_of(parallel)};
+          .context = context_of(parallel),
+          .gathers_tokens = parallel.dispatch == "all_gather"};
 }
 
-// Whether the ranks have different numbers of rows or layers, or send activations twice: the
-// formulas do not hold then.
+// Whether a step has more passes than one forward and one backward: second ones of recompute, or
+// first ones that count the tokens of experts.
+bool has_more_passes(const TrainConfig& config, const TrainingStep& step) {
+  const std::string& recompute = config.parallel.recompute;
+  const bool dense = step.expert_layers == 0;
+  return recompute == "full" ||
+         (!dense && (recompute == "selective" || step.microbatches > 1 || config.parallel.pp > 1));
+}
+
+// Whether the ranks have different numbers of rows or layers.
 bool is_uneven(const TrainConfig& config, const TrainingStep& step) {
   return step.micro_batch * step.microbatches * config.parallel.dp != config.data.batch ||
-         step.layers % config.parallel.pp != 0 || config.parallel.recompute == "full";
+         step.layers % config.parallel.pp != 0;
 }
 
 }  // namespace
@@ -126,8 +138,9 @@ std::string sent_text(const TrainConfig& config, const ModelSize& model, const S
   const ParallelSection& parallel = config.parallel;
   const TrainingStep shape = training_step(config, model);
   std::vector<Traffic> expected;
-  if (!is_uneven(config, shape)) {
-    expected = traffic_of(train_layout(dims_of(parallel), parallel.dp_type), shape);
+  if (!is_uneven(config, shape) && !has_more_passes(config, shape)) {
+    expected = traffic_of(
+        train_layout(dims_of(parallel), parallel.dp_type, model.expert_parameters > 0), shape);
   }
   std::string text;
   for (const auto& [group, bytes] : step.sent_bytes) {

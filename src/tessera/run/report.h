@@ -24,6 +24,9 @@ struct ModelSize {
   int64_t layers = 0;
   int64_t parameters = 0;
   AttentionHeads heads = {};
+  int64_t experts_per_token = 0;  // 0 in a dense model, like the next two.
+  int64_t expert_layers = 0;
+  int64_t expert_parameters = 0;
 };
 
 /// What rank 0 sent in this step: one line per group, with the formula of its role where there is

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
+#include <numeric>
 #include <string_view>
 
 #include "tessera/base/check.h"
@@ -52,6 +53,13 @@ int64_t total_bytes(std::span<const at::Tensor> tensors) {
   return sum;
 }
 
+// Those of an all-to-all that stay on this rank.
+int64_t bytes_of_own(const Sizes& send, int64_t bytes, const Group& group) {
+  const int64_t rows = std::accumulate(send.begin(), send.end(), int64_t{0});
+  const int64_t own = send[static_cast<size_t>(group.rank().value)];
+  return rows == 0 ? 0 : bytes / rows * own;
+}
+
 // See sent_bytes(). Of operations with a root, a chain of ranks sends every byte once per link.
 int64_t sent_by(const Call& call, const Group& group) {
   const std::string_view name = call.name;
@@ -62,6 +70,7 @@ int64_t sent_by(const Call& call, const Group& group) {
   if (name.starts_with("all_reduce")) return 2 * bytes * others / group.size();
   if (name == "gather") return is_root ? 0 : bytes;
   if (name == "scatter") return is_root ? bytes * others : 0;
+  if (call.send != nullptr) return bytes - bytes_of_own(*call.send, bytes, group);
   return bytes * others / group.size();
 }
 

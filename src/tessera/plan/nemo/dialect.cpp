@@ -47,7 +47,7 @@ std::vector<RoleOf> roles_of(const Plan& plan, std::string_view strategy, nemo::
   add(Role::kData, "dp");
   add(Role::kPipeline, "pp");
   add(Role::kExpert, "ep");
-  add(Role::kExpertGradients, "ep_shard");
+  add(Role::kExpertShards, "ep_shard");
   if (moe_mesh == nemo::MoeMesh::kDocument && plan.find("ep") != nullptr) {
     add(Role::kExpertTensor, "tp");
   }
