@@ -51,6 +51,30 @@ TEST_F(Checkpointed, GoesOnInOtherLayoutsAndWorldSizes) {
   }
 }
 
+TEST_F(Checkpointed, ExpertsAndSequencesOverRanksGoOn) {
+  const std::string start = concat(
+      " train --preset tiny-moe --model.num_hidden_layers=1 --model.vocab_size=64 --data ", tokens_,
+      " --batch 4 --seq 8 --threads 1 --dtype fp64 --train.validate_every=0 --run.save=false "
+      "--optim.schedule=constant --optim.warmup=0 "
+      "--run-dir ",
+      run_);
+  expect_ok(start + " --steps 6 --nproc 1");
+  const std::vector<double> unbroken = losses();
+  ASSERT_EQ(unbroken.size(), 6U);
+  const std::vector<std::string> ways{"--dp 2 --ep 2", "--cp 2 --tp 2 --ep 2",
+                                      "--dp 2 --dp-type fsdp --ep 2"};
+  fs::remove_all(run_);
+  for (size_t i = 0; i < ways.size(); ++i) {  // Two steps in each.
+    const std::string steps = concat(" --steps ", 2 * i + 2, " --save-every 2 ", ways[i]);
+    expect_ok(i == 0 ? start + steps : concat(" train --resume --run-dir ", run_, steps));
+  }
+  const std::vector<double> broken = losses();
+  ASSERT_EQ(broken.size(), unbroken.size());
+  for (size_t i = 0; i < broken.size(); ++i) {
+    EXPECT_NEAR(broken[i], unbroken[i], 1e-9 * unbroken[i]) << "step " << i;
+  }
+}
+
 TEST_F(Checkpointed, ARunThatWasKilledGoesOnBitForBit) {
   expect_ok(train("--steps 12 --nproc 1"));
   const std::vector<double> unbroken = losses();

@@ -134,7 +134,7 @@ std::vector<Difference> differences(const Checkpoint& a, const Checkpoint& b, do
 
 void write_text(const std::vector<Difference>& found, size_t tensors) {
   if (found.empty()) {
-    std::cout << "no tensor differs, of " << tensors << "\n";
+    std::cout << concat("no tensor differs (", tensors, " compared)\n");
     return;
   }
   Table table;

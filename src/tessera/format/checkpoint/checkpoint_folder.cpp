@@ -171,6 +171,7 @@ void CheckpointFolder::remove_drafts() const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
+    if (NewFile::name_of_draft(name) == kLatest) unlink(entry.path().c_str());
     if (!name.ends_with(CheckpointDraft::kSuffix)) continue;
     if (step_of(name.substr(0, name.size() - CheckpointDraft::kSuffix.size()))) {
       remove_stale(entry.path());

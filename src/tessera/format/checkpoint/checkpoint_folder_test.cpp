@@ -57,8 +57,10 @@ TEST_F(CheckpointFolderTest, AnUnfinishedOneIsNoneAndIsReplaced) {
   save(2);
   EXPECT_EQ(all_.newest(), 2);
   fs::create_directories(all_.path_of(4) + ".tmp/model");
+  std::ofstream(all_.path() + "/latest.part123") << "step-";
   all_.keep_last(9);
   EXPECT_FALSE(fs::exists(all_.path_of(4) + ".tmp"));
+  EXPECT_FALSE(fs::exists(all_.path() + "/latest.part123"));
   EXPECT_EQ(all_.steps(), (Steps{1, 2}));
 }
 
@@ -82,6 +84,12 @@ TEST_F(CheckpointFolderTest, NothingThatExistsIsReplaced) {
   save(1);
   EXPECT_EQ(message_of<ConfigError>([&] { CheckpointDraft(all_.path_of(1), 0); }),
             all_.path_of(1) + " exists already; choose another folder, or remove it");
+}
+
+TEST_F(CheckpointFolderTest, APathThatTheSystemRefusesIsNamed) {
+  const std::string path = all_.path() + "/" + std::string(300, 'a');
+  EXPECT_NE(message_of<DataError>([&] { CheckpointDraft(path, 0); }).find("cannot create " + path),
+            std::string::npos);
 }
 
 TEST_F(CheckpointFolderTest, TooLittleSpaceIsSaidBeforeAnythingIsWritten) {
