@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kPingInterval{2};
+constexpr std::chrono::seconds kPingInterval{3};
 constexpr size_t kMostUnsent = size_t{1} << 20;
 
 bool is_passing(int error) {

@@ -17,7 +17,7 @@ namespace tessera TSR_API {
 class Connection {
  public:
   /// A launcher that is silent for this long counts as lost.
-  static constexpr std::chrono::seconds kLongestSilence{8};
+  static constexpr std::chrono::seconds kLongestSilence{9};
 
   /// `notify` is called after something was received, and when the connection ends.
   Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify = {});

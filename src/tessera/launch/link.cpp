@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::milliseconds kCheckInterval{250};
-constexpr std::chrono::milliseconds kPingBatch{20};
+constexpr std::chrono::milliseconds kCheckInterval{500};
+constexpr std::chrono::milliseconds kPingBatch{100};
 constexpr size_t kManyNodes = 64;
 constexpr std::chrono::seconds kFinishTimeout{2};  // For the others to receive how the job ended.
 
