@@ -13,7 +13,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kPingInterval{3};
 constexpr size_t kMostUnsent = size_t{1} << 20;
 
 bool is_passing(int error) {
@@ -22,8 +21,12 @@ bool is_passing(int error) {
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify)
-    : loop_(loop), socket_(std::move(socket)), notify_(std::move(notify)) {
+Connection::Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify,
+                       std::chrono::milliseconds ping_interval)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      notify_(std::move(notify)),
+      ping_interval_(ping_interval) {
   watch();
 }
 
@@ -47,7 +50,7 @@ void Connection::step(Clock::time_point now) {
   if (ended_) return;
   if (now - heard_ >= kLongestSilence)
     return break_off(concat("no message for ", kLongestSilence.count(), " s"));
-  if (now - pinged_ < kPingInterval) return;
+  if (now - pinged_ < ping_interval_) return;
   pinged_ = now;
   if (unsent_.empty()) send(PingMessage{});
 }
@@ -60,7 +63,7 @@ void Connection::finish() {
 
 Clock::time_point Connection::deadline() const {
   if (ended_ || !messages_.empty()) return Clock::now();
-  return std::min(pinged_ + kPingInterval, heard_ + kLongestSilence);
+  return std::min(pinged_ + ping_interval_, heard_ + kLongestSilence);
 }
 
 void Connection::on_event() {

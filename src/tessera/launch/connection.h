@@ -18,9 +18,11 @@ class Connection {
  public:
   /// A launcher that is silent for this long counts as lost.
   static constexpr std::chrono::seconds kLongestSilence{9};
+  static constexpr std::chrono::seconds kPingInterval{3};
 
   /// `notify` is called after something was received, and when the connection ends.
-  Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify = {});
+  Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify = {},
+             std::chrono::milliseconds ping_interval = kPingInterval);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -49,6 +51,7 @@ class Connection {
   EventLoop& loop_;
   Descriptor socket_;
   std::function<void()> notify_;
+  std::chrono::milliseconds ping_interval_;
   std::string unsent_;
   std::string received_;  // An incomplete line.
   std::vector<Message> messages_;
