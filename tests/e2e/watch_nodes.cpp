@@ -147,7 +147,8 @@ class Job {
     return !listener;
   }
   void connect(int64_t node) {
-    nodes_[node] = std::make_unique<Connection>(loop_, connect_to(options_.rendezvous));
+    nodes_[node] =
+        std::make_unique<Connection>(loop_, connect_to(options_.rendezvous), Connection::kOfMember);
     nodes_[node]->send(JoinMessage{.id = options_.id,
                                    .nnodes = options_.nnodes,
                                    .nproc = options_.nproc,

@@ -21,12 +21,9 @@ bool is_passing(int error) {
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify,
-                       std::chrono::milliseconds ping_interval)
-    : loop_(loop),
-      socket_(std::move(socket)),
-      notify_(std::move(notify)),
-      ping_interval_(ping_interval) {
+Connection::Connection(EventLoop& loop, Descriptor socket, const Pace& pace,
+                       std::function<void()> notify)
+    : loop_(loop), socket_(std::move(socket)), pace_(pace), notify_(std::move(notify)) {
   watch();
 }
 
@@ -48,9 +45,9 @@ std::vector<Message> Connection::take() {
 
 void Connection::step(Clock::time_point now) {
   if (ended_) return;
-  if (now - heard_ >= kLongestSilence)
-    return break_off(concat("no message for ", kLongestSilence.count(), " s"));
-  if (now - pinged_ < ping_interval_) return;
+  if (now - heard_ >= pace_.silence)
+    return break_off(concat("no message for ", pace_.silence.count(), " s"));
+  if (now - pinged_ < pace_.ping) return;
   pinged_ = now;
   if (unsent_.empty()) send(PingMessage{});
 }
@@ -63,7 +60,7 @@ void Connection::finish() {
 
 Clock::time_point Connection::deadline() const {
   if (ended_ || !messages_.empty()) return Clock::now();
-  return std::min(pinged_ + ping_interval_, heard_ + kLongestSilence);
+  return std::min(pinged_ + pace_.ping, heard_ + pace_.silence);
 }
 
 void Connection::on_event() {

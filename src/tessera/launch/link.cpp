@@ -10,10 +10,9 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::milliseconds kCheckInterval{500};
-constexpr std::chrono::milliseconds kPingBatch{100};
+constexpr std::chrono::milliseconds kCheckInterval{1000};
+constexpr std::chrono::milliseconds kPingBatch{200};
 constexpr size_t kManyNodes = 64;
-constexpr std::chrono::milliseconds kCoordinatorPing{4500};  // It has a connection to each node.
 constexpr std::chrono::seconds kFinishTimeout{2};  // For the others to receive how the job ended.
 
 JoinMessage join_of(const LaunchOptions& options, int64_t node) {
@@ -64,7 +63,8 @@ void MemberLink::step(Clock::time_point now) {
   constexpr std::chrono::seconds kLongestTry{5};
   if (over_) return;
   if (!connection_ && now >= next_try_) {
-    connection_ = std::make_unique<Connection>(loop_, connect_to(options_.rendezvous));
+    connection_ =
+        std::make_unique<Connection>(loop_, connect_to(options_.rendezvous), Connection::kOfMember);
     connection_->send(join_of(options_, options_.node_rank.value_or(-1)));
   }
   if (!connection_) return;
@@ -161,9 +161,9 @@ void CoordinatorLink::accept() {
   const size_t most = static_cast<size_t>(options_.nnodes) + kMostStrangers;
   if (!socket.is_open() || connections_.size() >= most) return;
   const Coordinator::Peer peer = next_peer_++;
-  connections_[peer] = std::make_unique<Connection>(
-      members_loop_, std::move(socket), [this, peer] { active_.push_back(peer); },
-      kCoordinatorPing);
+  connections_[peer] =
+      std::make_unique<Connection>(members_loop_, std::move(socket), Connection::kOfCoordinator,
+                                   [this, peer] { active_.push_back(peer); });
 }
 
 void CoordinatorLink::watch_members() {
