@@ -227,10 +227,10 @@ TEST_F(RunNodes, GarbageOnThePortHarmsNobody) {
             "")
       << "it did not join";
   EXPECT_TRUE(has(answer_to(connect_and_send(
-                      R"({"type":"join","version":4,"id":"none","nnodes":2,"nproc":1,"node":-1,)"
+                      R"({"type":"join","version":5,"id":"none","nnodes":2,"nproc":1,"node":-1,)"
                       R"("host":"h"})"
                       "\n")),
-                  R"({"type":"refuse","reason":"it has version 4)"));
+                  R"({"type":"refuse","reason":"it has version 5)"));
   const int silent = connect_and_send("");
   const Launcher second = start({"--node-rank", "1"}, script);
   first->await("ready");

@@ -196,9 +196,12 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
             options.timeout.count(), " ms");
   const Environment environment = process_environment();
   const bool checked = wants_checks(environment);
-  const auto timeouts = WatchdogTimeouts::of(
-      launch.world_size, silence_setting(environment).value_or(options.silence));
+  const auto silence = silence_setting(environment).value_or(options.silence);
   report_uncaught();
+  if (options.backend != Backend::kFake) {
+    send_heartbeats([] { return std::string("connecting to the others"); });
+  }
+  const auto timeouts = WatchdogTimeouts::of(launch.world_size, silence, has_watching_launcher());
   auto state = std::make_shared<WorldState>();
   state->launch = launch;
   state->backend = options.backend;
@@ -216,7 +219,10 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   }
   if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
   if (options.backend != Backend::kFake) state->device = choose_device(launch);
-  if (options.backend != Backend::kFake) report_healthy(place_of(state->recorder));
+  if (options.backend != Backend::kFake) {
+    send_heartbeats(place_of(state->recorder));
+    report_healthy();
+  }
   return world;
 }
 

@@ -13,7 +13,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kPingInterval{2};
 constexpr size_t kMostUnsent = size_t{1} << 20;
 
 bool is_passing(int error) {
@@ -22,8 +21,9 @@ bool is_passing(int error) {
 
 }  // namespace
 
-Connection::Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify)
-    : loop_(loop), socket_(std::move(socket)), notify_(std::move(notify)) {
+Connection::Connection(EventLoop& loop, Descriptor socket, const Pace& pace,
+                       std::function<void()> notify)
+    : loop_(loop), socket_(std::move(socket)), pace_(pace), notify_(std::move(notify)) {
   watch();
 }
 
@@ -45,9 +45,9 @@ std::vector<Message> Connection::take() {
 
 void Connection::step(Clock::time_point now) {
   if (ended_) return;
-  if (now - heard_ >= kLongestSilence)
-    return break_off(concat("no message for ", kLongestSilence.count(), " s"));
-  if (now - pinged_ < kPingInterval) return;
+  if (now - heard_ >= pace_.silence)
+    return break_off(concat("no message for ", pace_.silence.count(), " s"));
+  if (now - pinged_ < pace_.ping) return;
   pinged_ = now;
   if (unsent_.empty()) send(PingMessage{});
 }
@@ -60,7 +60,7 @@ void Connection::finish() {
 
 Clock::time_point Connection::deadline() const {
   if (ended_ || !messages_.empty()) return Clock::now();
-  return std::min(pinged_ + kPingInterval, heard_ + kLongestSilence);
+  return std::min(pinged_ + pace_.ping, heard_ + pace_.silence);
 }
 
 void Connection::on_event() {

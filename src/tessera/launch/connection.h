@@ -16,11 +16,19 @@ namespace tessera TSR_API {
 /// connection has ended.
 class Connection {
  public:
-  /// A launcher that is silent for this long counts as lost.
-  static constexpr std::chrono::seconds kLongestSilence{8};
+  struct Pace {
+    std::chrono::seconds ping;     // Between two pings to the peer.
+    std::chrono::seconds silence;  // A peer that is silent for this long is lost.
+  };
+  /// Node 0 has a connection to each node, so it sends fewer pings.
+  static constexpr Pace kOfMember{.ping = std::chrono::seconds(3),
+                                  .silence = std::chrono::seconds(15)};
+  static constexpr Pace kOfCoordinator{.ping = std::chrono::seconds(6),
+                                       .silence = std::chrono::seconds(8)};
 
   /// `notify` is called after something was received, and when the connection ends.
-  Connection(EventLoop& loop, Descriptor socket, std::function<void()> notify = {});
+  Connection(EventLoop& loop, Descriptor socket, const Pace& pace,
+             std::function<void()> notify = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -48,6 +56,7 @@ class Connection {
 
   EventLoop& loop_;
   Descriptor socket_;
+  Pace pace_;
   std::function<void()> notify_;
   std::string unsent_;
   std::string received_;  // An incomplete line.

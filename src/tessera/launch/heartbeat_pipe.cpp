@@ -26,6 +26,11 @@ std::chrono::milliseconds heartbeat_interval(std::chrono::milliseconds silence) 
   return std::min<std::chrono::milliseconds>(std::chrono::seconds(1), silence / 5);
 }
 
+// A store answers a few thousand requests per second.
+std::chrono::milliseconds store_heartbeat_interval(int64_t world_size, bool has_launcher) {
+  return std::chrono::milliseconds(500 + (has_launcher ? 3 : 1) * world_size);
+}
+
 std::string heartbeat_line(std::string_view place) {
   std::string line = concat(kBeat, place.substr(0, kLongestPlace));
   std::ranges::replace(line, '\n', ' ');
@@ -33,18 +38,21 @@ std::string heartbeat_line(std::string_view place) {
 }
 
 void HeartbeatReader::add(std::string_view bytes, Clock::time_point now) {
-  if (bytes.empty()) return;
-  unread_ += healthy_ ? bytes : bytes.substr(1);
-  healthy_ = true;
+  unread_ += bytes;
   size_t begin = 0;
   for (size_t end = 0; (end = unread_.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string_view line = std::string_view(unread_).substr(begin, end - begin);
-    if (!line.starts_with(kBeat)) continue;
+    if (!line.starts_with(kBeat)) {
+      healthy_ = true;
+      continue;
+    }
     last_ = now;
     place_ = line.substr(kBeat.size());
   }
   unread_.erase(0, begin);
-  if (unread_.size() > kBeat.size() + kLongestPlace) unread_.clear();  // Not heartbeats.
+  const bool may_be_beat = kBeat.starts_with(unread_) || unread_.starts_with(kBeat);
+  healthy_ = healthy_ || !may_be_beat;
+  if (!may_be_beat || unread_.size() > kBeat.size() + kLongestPlace) unread_.clear();
 }
 
 }  // namespace tessera

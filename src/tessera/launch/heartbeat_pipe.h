@@ -11,9 +11,9 @@
 
 namespace tessera TSR_API {
 
-/// The pipe TESSERA_HEALTH_FD from a rank to the launcher of its node. The first byte says that the
-/// rank has connected to the others. After that a rank may send heartbeats: lines "beat PLACE",
-/// where PLACE is its current operation. Each line is one write, so lines are never mixed.
+/// The pipe TESSERA_HEALTH_FD from a rank to the launcher of its node. A rank may send heartbeats:
+/// lines "beat PLACE", where PLACE is its current operation. Any other byte says that the rank has
+/// connected to the others. Each line is one write, so lines are never mixed.
 
 /// The time without a heartbeat after which a rank is lost.
 inline constexpr std::chrono::seconds kDefaultSilence{5};
@@ -24,6 +24,10 @@ std::optional<std::chrono::milliseconds> silence_setting(const Environment& envi
 
 /// The time between two heartbeats of a rank.
 std::chrono::milliseconds heartbeat_interval(std::chrono::milliseconds silence);
+
+/// The time between two heartbeats of a rank to the store, which serves all ranks of the job. Under
+/// a launcher they only tell other ranks its place, so they may be rarer.
+std::chrono::milliseconds store_heartbeat_interval(int64_t world_size, bool has_launcher);
 
 /// One heartbeat, as a line with its '\n'.
 std::string heartbeat_line(std::string_view place);

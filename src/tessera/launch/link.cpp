@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::milliseconds kCheckInterval{250};
-constexpr std::chrono::milliseconds kPingBatch{20};
+constexpr std::chrono::milliseconds kCheckInterval{1000};
+constexpr std::chrono::milliseconds kPingBatch{200};
 constexpr size_t kManyNodes = 64;
 constexpr std::chrono::seconds kFinishTimeout{2};  // For the others to receive how the job ended.
 
@@ -63,7 +63,8 @@ void MemberLink::step(Clock::time_point now) {
   constexpr std::chrono::seconds kLongestTry{5};
   if (over_) return;
   if (!connection_ && now >= next_try_) {
-    connection_ = std::make_unique<Connection>(loop_, connect_to(options_.rendezvous));
+    connection_ =
+        std::make_unique<Connection>(loop_, connect_to(options_.rendezvous), Connection::kOfMember);
     connection_->send(join_of(options_, options_.node_rank.value_or(-1)));
   }
   if (!connection_) return;
@@ -160,8 +161,9 @@ void CoordinatorLink::accept() {
   const size_t most = static_cast<size_t>(options_.nnodes) + kMostStrangers;
   if (!socket.is_open() || connections_.size() >= most) return;
   const Coordinator::Peer peer = next_peer_++;
-  connections_[peer] = std::make_unique<Connection>(members_loop_, std::move(socket),
-                                                    [this, peer] { active_.push_back(peer); });
+  connections_[peer] =
+      std::make_unique<Connection>(members_loop_, std::move(socket), Connection::kOfCoordinator,
+                                   [this, peer] { active_.push_back(peer); });
 }
 
 void CoordinatorLink::watch_members() {
@@ -188,9 +190,12 @@ void CoordinatorLink::step(Clock::time_point now) {
 // Pings and time-outs. A job has thousands of connections, so this is not done at every event.
 void CoordinatorLink::check_all(Clock::time_point now) {
   next_check_ = now + kCheckInterval;
-  std::vector<Coordinator::Peer> peers;
-  for (const auto& [peer, connection] : connections_) peers.push_back(peer);
-  for (const Coordinator::Peer peer : peers) step(peer, now);
+  std::vector<Coordinator::Peer> gone;
+  for (const auto& [peer, connection] : connections_) {
+    connection->step(now);
+    if (should_close(peer, *connection, now)) gone.push_back(peer);
+  }
+  for (const Coordinator::Peer peer : gone) step(peer, now);
 }
 
 void CoordinatorLink::step(Coordinator::Peer peer, Clock::time_point now) {
@@ -218,7 +223,7 @@ bool CoordinatorLink::should_close(Coordinator::Peer peer, const Connection& con
                                    Clock::time_point now) const {
   constexpr std::chrono::seconds kLongestStranger{5};
   if (connection.ended()) return true;
-  return !coordinator_.is_member(peer) && now - connection.since() > kLongestStranger;
+  return now - connection.since() > kLongestStranger && !coordinator_.is_member(peer);
 }
 
 Clock::time_point CoordinatorLink::deadline() const {

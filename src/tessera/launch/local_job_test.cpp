@@ -70,7 +70,8 @@ TEST(LocalJob, IsGivenTheTimeThatItNeedsToStop) {
   while (rank.job().ends_but(GlobalRank{-1}).front().stopped != SIGKILL) rank.job().step(now + 1h);
 }
 
-const std::string kBeat = "echo '1beat in all_reduce #7 of group dp' >&$TESSERA_HEALTH_FD; ";
+const std::string kBeat =
+    "printf '1\\nbeat in all_reduce #7 of group dp\\n' >&$TESSERA_HEALTH_FD; ";
 
 TEST(LocalJob, ARankWhoseHeartbeatsStopHangs) {
   SilentRank rank({"/bin/bash", "-c", kBeat + "kill -STOP $$"});

@@ -24,7 +24,7 @@ namespace tessera TSR_API {
 ///   failed   its first failure       start    a round: number the ranks and start them
 ///   done     all its ranks ended 0   stop     a failure somewhere: stop the ranks
 ///   stopped  none of its ranks runs  end      the job is over: leave with this code
-///   ping     every 2 seconds         ping     every 2 seconds
+///   ping     every 3 seconds         ping     every 6 seconds
 ///
 /// Rounds count from 0. Messages about another round than the current one are ignored.
 inline constexpr int64_t kProtocolVersion = 4;

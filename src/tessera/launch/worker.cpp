@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -32,6 +34,14 @@ bool is_pipe(int descriptor) {
   return fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
+std::optional<int> health_pipe() {
+  const char* text = std::getenv(kHealthVariable);
+  const auto number = to_integer(text == nullptr ? "" : text);
+  if (!number || *number < 0 || *number > INT_MAX) return std::nullopt;
+  const int descriptor = static_cast<int>(*number);
+  return is_pipe(descriptor) ? std::optional(descriptor) : std::nullopt;
+}
+
 // A launcher that is gone must not end this process: discards the SIGPIPE raised here. False if it
 // is gone.
 bool write_without_signal(int descriptor, std::string_view bytes) {
@@ -47,18 +57,27 @@ bool write_without_signal(int descriptor, std::string_view bytes) {
   return !gone;
 }
 
+// Never destroyed: its thread may outlive main.
+struct Heartbeats {
+  std::mutex mutex;
+  std::function<std::string()> place;
+  std::optional<int> pipe;
+  bool told_health = false;
+};
+
+Heartbeats& heartbeats() {
+  static auto* const instance = new Heartbeats;
+  return *instance;
+}
+
 // Until the process ends or the launcher is gone. A full pipe means that the launcher was stopped;
 // then heartbeats are dropped.
-void send_heartbeats(int descriptor, std::function<std::string()> place) {
-  fcntl(descriptor, F_SETFD, FD_CLOEXEC);  // Children of this rank do not inherit it.
-  fcntl(descriptor, F_SETFL, O_NONBLOCK);
-  const auto silence = silence_setting(process_environment()).value_or(kDefaultSilence);
-  std::thread([descriptor, place = std::move(place), pause = heartbeat_interval(silence)] {
-    while (write_without_signal(descriptor, heartbeat_line(place()))) {
-      std::this_thread::sleep_for(pause);
-    }
-    close(descriptor);
-  }).detach();
+void run_heartbeats(int descriptor, std::chrono::milliseconds pause) {
+  const auto line = [] {
+    const std::lock_guard lock(heartbeats().mutex);
+    return heartbeat_line(heartbeats().place());
+  };
+  while (write_without_signal(descriptor, line())) std::this_thread::sleep_for(pause);
 }
 
 std::string error_text(std::string_view message) {
@@ -108,18 +127,37 @@ std::terminate_handler previous_handler = nullptr;
 
 }  // namespace
 
-void report_healthy(std::function<std::string()> place) {
-  const char* text = std::getenv(kHealthVariable);
-  const auto number = to_integer(text == nullptr ? "" : text);
-  unsetenv(kHealthVariable);
-  if (!number || *number < 0 || *number > INT_MAX) return;
-  const int descriptor = static_cast<int>(*number);
-  if (!is_pipe(descriptor)) return;
-  if (write_without_signal(descriptor, "1") && place) {
-    send_heartbeats(descriptor, std::move(place));
-  } else {
-    close(descriptor);  // So that children of this rank do not inherit it.
+void send_heartbeats(std::function<std::string()> place) {
+  Heartbeats& own = heartbeats();
+  const std::lock_guard lock(own.mutex);
+  own.place = std::move(place);
+  if (own.pipe) return;
+  own.pipe = health_pipe();
+  if (!own.pipe) return;
+  unsetenv(kHealthVariable);  // Children of this rank do not inherit the pipe.
+  fcntl(*own.pipe, F_SETFD, FD_CLOEXEC);
+  fcntl(*own.pipe, F_SETFL, O_NONBLOCK);
+  const auto silence = silence_setting(process_environment()).value_or(kDefaultSilence);
+  std::thread(run_heartbeats, *own.pipe, heartbeat_interval(silence)).detach();
+}
+
+void report_healthy() {
+  Heartbeats& own = heartbeats();
+  const std::lock_guard lock(own.mutex);
+  if (own.pipe && !own.told_health) {
+    own.told_health = true;
+    write_without_signal(*own.pipe, "1\n");
   }
+  const std::optional<int> unused = health_pipe();
+  unsetenv(kHealthVariable);
+  if (!unused) return;
+  write_without_signal(*unused, "1");
+  close(*unused);
+}
+
+bool has_watching_launcher() {
+  const std::lock_guard lock(heartbeats().mutex);
+  return heartbeats().pipe.has_value();
 }
 
 bool report_error(std::string_view message) noexcept {

@@ -14,11 +14,17 @@ namespace tessera TSR_API {
 /// command again to resume. The launchers end with it, too. It is EX_TEMPFAIL of sysexits.h.
 inline constexpr int kResumeExitCode = 75;
 
-/// Tells the launcher that this rank has connected to the others, by a byte to the pipe
-/// TESSERA_HEALTH_FD. From then on a thread of this process writes a heartbeat with the text of
-/// `place` to the pipe; if they stop, the launcher ends the rank. Without `place` it closes the
-/// pipe instead. Does nothing without a launcher. Idempotent.
-void report_healthy(std::function<std::string()> place = {});
+/// From now on a thread of this process writes heartbeats to the pipe TESSERA_HEALTH_FD of its
+/// launcher, with the text of `place`: its current operation. If they stop, the launcher ends this
+/// rank. A later call replaces `place`. Does nothing without a launcher.
+void send_heartbeats(std::function<std::string()> place);
+
+/// Tells the launcher that this rank has connected to the others: writes a byte to the pipe, and
+/// closes it if the rank sends no heartbeats. Does nothing without a launcher. Idempotent.
+void report_healthy();
+
+/// Whether a launcher watches the heartbeats of this process.
+bool has_watching_launcher();
 
 /// Writes the file named by TORCHELASTIC_ERROR_FILE in torchrun's form: {"message": {"message": …,
 /// "extraInfo": {"py_callstack": …, "timestamp": seconds}}}. The first report stays. Returns

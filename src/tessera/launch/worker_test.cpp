@@ -84,18 +84,24 @@ TEST_F(Worker, SendsHeartbeatsWithItsPlace) {
   ASSERT_EQ(pipe(ends), 0);
   setenv("TESSERA_HEALTH_FD", std::to_string(ends[1]).c_str(), 1);
   setenv("TESSERA_SILENCE_SECONDS", "1", 1);
-  report_healthy([] { return "in all_reduce #7\nof group dp"; });
+  EXPECT_FALSE(has_watching_launcher());
+  send_heartbeats([] { return "connecting"; });
+  EXPECT_TRUE(has_watching_launcher());
   HeartbeatReader reader;
-  std::optional<Clock::time_point> first;
-  while (!first || reader.last() == first) {
-    char bytes[64];
-    const ssize_t length = read(ends[0], bytes, sizeof(bytes));
-    ASSERT_GT(length, 0);
-    reader.add({bytes, static_cast<size_t>(length)}, Clock::now());
-    if (!first) first = reader.last();
-  }
+  const auto read_until = [&](const std::string& place) {
+    while (reader.place() != place) {
+      char byte = 0;
+      ASSERT_EQ(read(ends[0], &byte, 1), 1);
+      reader.add({&byte, 1}, Clock::now());
+    }
+  };
+  read_until("connecting");
+  EXPECT_FALSE(reader.is_healthy());
+  send_heartbeats([] { return "in all_reduce #7\nof group dp"; });
+  report_healthy();
+  report_healthy();
+  read_until("in all_reduce #7 of group dp");
   EXPECT_TRUE(reader.is_healthy());
-  EXPECT_EQ(reader.place(), "in all_reduce #7 of group dp");
   unsetenv("TESSERA_SILENCE_SECONDS");
   close(ends[0]);  // Ends the thread.
 }

@@ -85,5 +85,25 @@ TEST_F(Resume, AnotherCapacityOfExpertsIsRefused) {
             "Its curve would change; leave that out, or give --resume-anyway");
 }
 
+TEST_F(Resume, ARestartResumesItsOwnRunAndStartsAgainWithoutACheckpoint) {
+  const auto config = [&](std::vector<ConfigAssignment> flags) {
+    flags.push_back(set("run.dir", run_.c_str()));
+    return restarted(resolve({.flags = flags}));
+  };
+  EXPECT_TRUE(config({}).run.overwrite);
+  EXPECT_FALSE(config({}).run.resume);
+  EXPECT_TRUE(config({set("run.resume", "true")}).run.overwrite) << "what the first attempt left";
+  save(5, {.flags = {set("optim.lr", "0.5")}});
+  for (const char* const overwrite : {"false", "true"}) {
+    const TrainConfig again = config({set("optim.lr", "0.5"), set("run.overwrite", overwrite)});
+    EXPECT_TRUE(again.run.resume) << overwrite;
+    EXPECT_FALSE(again.run.overwrite) << overwrite;
+  }
+  EXPECT_TRUE(config({set("optim.lr", "0.25"), set("run.overwrite", "true")}).run.overwrite)
+      << "the checkpoint is that of the run to replace";
+  EXPECT_NE(message_of<ConfigError>([] { restarted(resolve({})); }).find("--run-dir"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera

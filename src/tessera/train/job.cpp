@@ -296,7 +296,8 @@ TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
   config.run.dir = of_first_rank(config.run.dir, world.group());
   if (wanted) wanted->run.dir = config.run.dir;
   auto [batches, validation] = make_batches(config);
-  const bool resumes = check_resume(config);
+  // Rank 0 decides: a shared file system may show other hosts a checkpoint later.
+  const bool resumes = of_first_rank(check_resume(config) ? "yes" : "", world.group()) == "yes";
   const std::string path = checkpoint_of(config, resumes, world.group());
   std::optional<Checkpoint> checkpoint;
   if (!path.empty()) {

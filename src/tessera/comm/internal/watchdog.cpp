@@ -9,6 +9,7 @@
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/engine_error.h"
+#include "tessera/launch/heartbeat_pipe.h"
 
 namespace tessera::comm::detail {
 namespace {
@@ -34,10 +35,13 @@ double in_seconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-WatchdogTimeouts WatchdogTimeouts::of(int64_t world_size, std::chrono::milliseconds silence) {
-  const std::chrono::milliseconds interval{500 + world_size};
-  return {
-      .interval = interval, .suspect = 4 * interval, .silence = std::max(silence, 4 * interval)};
+WatchdogTimeouts WatchdogTimeouts::of(int64_t world_size, std::chrono::milliseconds silence,
+                                      bool has_launcher) {
+  const auto interval = store_heartbeat_interval(world_size, has_launcher);
+  return {.interval = interval,
+          .suspect = 4 * interval,
+          .silence = std::max(silence, 4 * interval),
+          .has_launcher = has_launcher};
 }
 
 // ---- For the threads that wait
@@ -217,7 +221,8 @@ void Watchdog::tick() {
   const std::vector<int64_t> ranks = failure_ ? std::vector<int64_t>{} : watched_ranks();
   lock.unlock();
   if (wanted) fail(announce(*wanted));
-  check_failure_key();
+  // Under a launcher, only ranks that wait need to know.
+  if (wanted || !ranks.empty() || !timeouts_.has_launcher) check_failure_key();
   check_heartbeats(ranks);
 }
 

@@ -27,10 +27,11 @@ struct WatchdogTimeouts {
   std::chrono::milliseconds interval;  // Between two heartbeats of a rank.
   std::chrono::milliseconds suspect;   // Without a heartbeat, if its connections broke.
   std::chrono::milliseconds silence;   // Without a heartbeat, in any case.
+  bool has_launcher = false;           // It finds lost ranks sooner, and stops this one.
 
-  /// A store answers a few thousand requests per second, so large worlds send heartbeats less
-  /// often.
-  static WatchdogTimeouts of(int64_t world_size, std::chrono::milliseconds silence);
+  /// Large worlds send heartbeats less often.
+  static WatchdogTimeouts of(int64_t world_size, std::chrono::milliseconds silence,
+                             bool has_launcher);
 };
 
 /// Writes this rank's heartbeats to the store, and watches those of other ranks.
