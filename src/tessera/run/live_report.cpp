@@ -68,7 +68,8 @@ std::vector<ReportPicture> pictures_of(const std::string& run,
   std::vector<ReportPicture> pictures;
   try {
     pictures = recorded_pictures(run);
-  } catch (const Error&) {  // The ranks have not yet written all files of the step.
+  } catch (const Error&) {
+    pictures.clear();  // The ranks have not yet written all files of the step.
   }
   for (ReportPicture& picture : expert_pictures(steps)) pictures.push_back(std::move(picture));
   return pictures;
