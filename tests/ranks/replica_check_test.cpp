@@ -83,9 +83,9 @@ std::string message_of_check(const ReplicaCheck& check) {
 }
 
 // What the ranks of a world hold, by name and place.
-std::vector<std::string> places_of(const HeldTensors& held) {
+std::vector<std::string> places_of(const ReplicaTensors& held) {
   std::vector<std::string> places;
-  for (const HeldTensor& one : held) {
+  for (const ReplicaTensor& one : held) {
     std::string place = one.name;
     for (const Span& span : one.part.spans()) place += concat(" ", span.begin, "-", span.end);
     places.push_back(one.part.numel() == 0 ? "" : place);
@@ -98,7 +98,7 @@ void check_way(World& world, const Way& way) {
   constexpr size_t kDamaged = 3;
   Engine engine = engine_of(world, way.c, at::kFloat);
   const auto optimizer = optimizer_of(way.c, engine.parameters());
-  const HeldTensors held = held_tensors(engine.parameters(), *optimizer);
+  const ReplicaTensors held = replica_tensors(engine.parameters(), *optimizer);
   const ReplicaCheck check(engine.plan(), world.group(), held);
   for (int64_t i = 0; i < 3; ++i) step(way.c, engine, *optimizer, i);
   RANK_EXPECT(message_of_check(check).empty()) << way.name << ": " << message_of_check(check);

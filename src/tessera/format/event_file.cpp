@@ -36,19 +36,19 @@ std::string varint(uint64_t number) {
 }
 
 // The fields of a message: a number and a wire type, then the value.
-std::string key(int field, int wire_type) {
-  return varint(static_cast<uint64_t>(field * 8 + wire_type));
+std::string key(uint64_t field, uint64_t wire_type) {
+  return varint(field * 8 + wire_type);
 }
-std::string integer(int field, int64_t value) {
+std::string integer(uint64_t field, int64_t value) {
   return key(field, 0) + varint(static_cast<uint64_t>(value));
 }
-std::string float64(int field, double value) {
+std::string float64(uint64_t field, double value) {
   return key(field, 1) + little_endian(std::bit_cast<uint64_t>(value));
 }
-std::string text(int field, std::string_view value) {
+std::string text(uint64_t field, std::string_view value) {
   return key(field, 2) + varint(value.size()) + std::string(value);
 }
-std::string float32(int field, double value) {
+std::string float32(uint64_t field, double value) {
   return key(field, 5) + little_endian(std::bit_cast<uint32_t>(static_cast<float>(value)));
 }
 

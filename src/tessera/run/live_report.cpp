@@ -46,11 +46,12 @@ std::string owner_of(const std::string& run) {
   const fs::path path = fs::path(run) / RunLock::kFile;
   if (!fs::exists(path)) return "";
   const std::string text = read_file(path, kMostText);
-  const std::vector<std::string_view> words = split(text.substr(0, text.find('\n')), ' ');
+  const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
+  const std::vector<std::string_view> words = split(line, ' ');
   if (words.size() != 5) return "";
   // A killed run leaves its lock. Processes of other hosts cannot be seen.
   const bool gone = words[4] == host_name() && !fs::exists(concat("/proc/", words[1]));
-  return gone ? "" : visible(text.substr(0, text.find('\n')));
+  return gone ? "" : visible(line);
 }
 
 // Of the run's own file; nothing if it cannot be read, e.g. that of another version.
@@ -67,7 +68,8 @@ std::vector<ReportPicture> pictures_of(const std::string& run,
   std::vector<ReportPicture> pictures;
   try {
     pictures = recorded_pictures(run);
-  } catch (const Error&) {  // The ranks have not yet written all files of the step.
+  } catch (const Error&) {
+    pictures.clear();  // The ranks have not yet written all files of the step.
   }
   for (ReportPicture& picture : expert_pictures(steps)) pictures.push_back(std::move(picture));
   return pictures;

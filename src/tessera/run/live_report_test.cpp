@@ -1,12 +1,15 @@
 #include "tessera/run/live_report.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tessera/base/error.h"
+#include "tessera/base/machine.h"
+#include "tessera/base/text.h"
 #include "tessera/run/run_folder.h"
 #include "tests/testkit/temporary_folder.h"
 
@@ -56,6 +59,10 @@ TEST(LiveReport, ShowsTheRunAsItIs) {
   EXPECT_NE(report.page("/data")->version, version);
   EXPECT_NE(report.page("/")->content.find("connect-src 'self'"), std::string::npos);
   EXPECT_EQ(data()["run"][0][1], "not running");
+  folder.file("run.lock", concat("process ", getpid(), " on host ", host_name(), "\n"));
+  EXPECT_EQ(data()["run"][0][1], concat("running: process ", getpid(), " on host ", host_name()));
+  folder.file("run.lock", concat("process 999999999 on host ", host_name(), "\n"));
+  EXPECT_EQ(data()["run"][0][1], "not running") << "that of a killed run";
   for (const char* path : {"", "/x", "/../config.toml", "/data?", "//", "/data/", "/%2e%2e/"}) {
     EXPECT_FALSE(report.page(path)) << path;
   }

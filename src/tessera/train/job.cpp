@@ -258,7 +258,7 @@ std::optional<int64_t> roll_back(TrainJob& job) {
 }
 
 ReplicaCheck replica_check(const TrainJob& job) {
-  HeldTensors tensors = held_tensors(job.model.engine.parameters(), *job.optimizer);
+  ReplicaTensors tensors = replica_tensors(job.model.engine.parameters(), *job.optimizer);
   if (job.average) {
     for (const Parameter& average : job.average->averages()) {
       tensors.push_back({concat(average.name, ".ema"), average.tensor, average.place.part});

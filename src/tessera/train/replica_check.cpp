@@ -74,7 +74,7 @@ at::Tensor digest_of(const at::Tensor& tensor) {
   return sum;
 }
 
-uint64_t key_of(const HeldTensor& held) {
+uint64_t key_of(const ReplicaTensor& held) {
   std::string text = held.name;
   for (const Span& span : held.part.spans()) text += concat(" ", span.begin, "-", span.end);
   return std::hash<std::string>{}(text);
@@ -95,8 +95,8 @@ int64_t majority_of(const std::vector<int64_t>& digests) {
 
 }  // namespace
 
-HeldTensors held_tensors(const Parameters& parameters, const Optimizer& optimizer) {
-  HeldTensors held;
+ReplicaTensors replica_tensors(const Parameters& parameters, const Optimizer& optimizer) {
+  ReplicaTensors held;
   std::map<std::string, const Parameter*, std::less<>> by_name;
   for (const Parameter& parameter : parameters) {
     by_name[parameter.name] = &parameter;
@@ -109,11 +109,11 @@ HeldTensors held_tensors(const Parameters& parameters, const Optimizer& optimize
   return held;
 }
 
-ReplicaCheck::ReplicaCheck(const RealizedPlan& plan, const Group& world, HeldTensors tensors)
+ReplicaCheck::ReplicaCheck(const RealizedPlan& plan, const Group& world, ReplicaTensors tensors)
     : tensors_(std::move(tensors)), world_(world) {
-  std::erase_if(tensors_, [](const HeldTensor& held) { return held.part.numel() == 0; });
+  std::erase_if(tensors_, [](const ReplicaTensor& held) { return held.part.numel() == 0; });
   std::vector<uint64_t> keys;
-  for (const HeldTensor& held : tensors_) keys.push_back(key_of(held));
+  for (const ReplicaTensor& held : tensors_) keys.push_back(key_of(held));
   for (const Group& group : plan.groups()) {
     const bool known = std::ranges::any_of(
         compared_, [&](const Compared& other) { return other.group.ranks() == group.ranks(); });
@@ -146,7 +146,7 @@ std::vector<int64_t> ReplicaCheck::digests() const {
   if (tensors_.empty()) return {};
   std::vector<at::Tensor> each;
   // Of several devices, e.g. step counts of an offloaded optimizer.
-  for (const HeldTensor& held : tensors_) {
+  for (const ReplicaTensor& held : tensors_) {
     each.push_back(digest_of(held.tensor).to(tensors_[0].tensor.device()));
   }
   const at::Tensor all = at::stack(each).cpu();

@@ -15,15 +15,15 @@
 namespace tessera TSR_API {
 
 /// A tensor of this rank, and which elements of the full tensor it has.
-struct HeldTensor {
+struct ReplicaTensor {
   std::string name;
   at::Tensor tensor;
   Part part;
 };
-using HeldTensors = std::vector<HeldTensor>;
+using ReplicaTensors = std::vector<ReplicaTensor>;
 
 /// Parameters and the state of their optimizer, as "NAME" and "NAME.KIND".
-HeldTensors held_tensors(const Parameters& parameters, const Optimizer& optimizer);
+ReplicaTensors replica_tensors(const Parameters& parameters, const Optimizer& optimizer);
 
 /// Finds silent corruption: compares tensors between the ranks that should hold the same bits.
 ///
@@ -33,7 +33,7 @@ HeldTensors held_tensors(const Parameters& parameters, const Optimizer& optimize
 class ReplicaCheck {
  public:
   /// **Collective** over all ranks. `world` has all ranks of the plan.
-  ReplicaCheck(const RealizedPlan& plan, const Group& world, HeldTensors tensors);
+  ReplicaCheck(const RealizedPlan& plan, const Group& world, ReplicaTensors tensors);
 
   /// **Collective.** If replicas differ, all ranks throw the same NumericError. It names the first
   /// rank that differs from the majority, and the first tensor there. `after` says when, e.g.
@@ -59,7 +59,7 @@ class ReplicaCheck {
                std::vector<Finding>& findings) const;
   Finding first_in(const Compared& compared, size_t set, const std::vector<int64_t>& digests) const;
 
-  HeldTensors tensors_;
+  ReplicaTensors tensors_;
   Group world_;
   std::vector<Compared> compared_;
 };

@@ -1,0 +1,82 @@
+// Runs whose numbers go wrong, averages of weights, and traces of steps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tests/e2e/train_fixture.h"
+
+namespace tessera {
+namespace {
+
+// The rate grows until gradient norms are spikes. Shards that are kept gathered must take the
+// weights of the checkpoint, too.
+TEST_F(Train, RollsBackToTheSameWeightsInAllLayouts) {
+  std::vector<std::pair<double, json>> expected;
+  for (const std::string way : {"ddp", "zero1", "fsdp --parallel.reshard=never"}) {
+    fs::remove_all(run_);
+    const Finished result = tessera(
+        fixed(concat("--train.steps=40 --optim.lr=1 --optim.warmup=39 --spike 1.5 --non-finite "
+                     "rollback --save-every 4 --check-replicas 1 --dp 2 --parallel.nproc=2 "
+                     "--dp-type ",
+                     way)));
+    ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
+    std::vector<std::pair<double, json>> found;
+    for (const json& step : steps()) {
+      found.emplace_back(step["loss"], step.value("rolled_back_to", json()));
+    }
+    if (expected.empty()) expected = found;
+    EXPECT_EQ(found, expected) << way;
+    EXPECT_NE(result.err.find("the run continues with the weights after"), std::string::npos);
+  }
+}
+
+TEST_F(Train, ValidatesAndExportsTheAverageOfItsWeights) {
+  std::vector<double> expected;
+  for (const std::string way :
+       {"--dp 1", "--dp 2 --parallel.nproc=2 --dp-type zero1",
+        "--dp 2 --parallel.nproc=2 --dp-type fsdp", "--pp 2 --parallel.nproc=2"}) {
+    fs::remove_all(run_);
+    const Finished result = tessera(
+        fixed(concat("--train.steps=4 --ema-decay 0.5 --validate-ema --train.validate_every=1 "
+                     "--data.validation_share=0.2 --save-every 4 --run.save=true ",
+                     way)));
+    ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
+    std::vector<double> found;
+    for (const json& step : steps()) found.push_back(step["validation_loss"]);
+    if (expected.empty()) expected = found;
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << way;
+  }
+  const std::string out = folder_.path("ema");
+  const Finished exported = tessera(concat(" export ", run_, " ", out, " --ema"));
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_NE(text_of(out + "/model.safetensors"), text_of(run_ + "/model/model.safetensors"));
+  EXPECT_EQ(tessera(" inspect " + out).code, 0);
+}
+
+TEST_F(Train, TracesChosenSteps) {
+  const Finished result =
+      tessera(fixed("--train.steps=4 --trace-steps 1-2 --dp 2 --parallel.nproc=2"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const int rank : {0, 1}) {
+    const std::string path = concat(run_, "/trace/steps-1-2.rank-", rank, ".json");
+    const json trace = json::parse(text_of(path));
+    std::map<std::string, int> spans;
+    int counters = 0;
+    for (const json& event : trace["traceEvents"]) {
+      if (event["ph"] == "X") ++spans[event["name"]];
+      if (event["ph"] == "C") ++counters;
+    }
+    EXPECT_EQ(spans["step 1"] + spans["step 2"], 2) << rank;
+    EXPECT_EQ(spans.count("step 0") + spans.count("step 3"), 0U) << rank;
+    EXPECT_GT(spans["aten::mm"], 0) << rank;
+    EXPECT_GT(counters, 0) << rank;
+    EXPECT_TRUE(std::ranges::any_of(spans, [](const auto& span) {
+      return span.first.find("all_reduce") != std::string::npos;
+    })) << rank;
+  }
+}
+
+}  // namespace
+}  // namespace tessera
