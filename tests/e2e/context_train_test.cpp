@@ -1,13 +1,18 @@
 // `tessera train` with sequences that are split over ranks, and with packed documents.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <vector>
 
 #include "tessera/base/text.h"
+#include "tessera/format/unit_record.h"
 #include "tests/testkit/process.h"
 #include "tests/testkit/temporary_folder.h"
 
@@ -54,14 +59,31 @@ class ContextTrain : public testing::Test {
   Losses losses(const std::string& more) const {
     const Finished finished = testkit::run(command(more));
     EXPECT_EQ(finished.code, 0) << more << finished.err;
+    expect_known_traffic(finished.out, more);
     Losses read;
     std::ifstream file(run_ + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
       const json step = json::parse(line);
+      EXPECT_EQ(
+          step.contains("sent_bytes") && step["sent_bytes"].contains("batch"),
+          more.find("documents") != std::string::npos && more.find("--dp ") != std::string::npos)
+          << more;
       read.training.push_back(step["loss"]);
       if (step.contains("validation_loss")) read.validation.push_back(step["validation_loss"]);
     }
     return read;
+  }
+
+  // What rank 0 sent to other ranks of its sequence is what the formula says.
+  static void expect_known_traffic(const std::string& out, const std::string& more) {
+    static const std::regex line(R"((cp\w*): ([\d,]+) bytes(; .* = ([\d,]+))?\n)");
+    size_t found = 0;
+    for (std::sregex_iterator at(out.begin(), out.end(), line); at != std::sregex_iterator();
+         ++at) {
+      EXPECT_EQ((*at)[2], (*at)[4]) << more << ": " << at->str();
+      ++found;
+    }
+    EXPECT_EQ(found > 0, more.find("--cp ") != std::string::npos) << more << out;
   }
 
   void expect_same(const std::string& more, const Losses& alone) const {
@@ -81,6 +103,7 @@ class ContextTrain : public testing::Test {
     EXPECT_EQ(finished.code, 2) << more << finished.err;
     EXPECT_NE(finished.err.find(word), std::string::npos) << more << finished.err;
     EXPECT_EQ(finished.err.find("rank 1"), std::string::npos) << finished.err;
+    EXPECT_FALSE(std::filesystem::exists(run_)) << more;
   }
 
   const TemporaryFolder runs_;
@@ -95,6 +118,7 @@ TEST_F(ContextTrain, HasTheLossesOfOneProcess) {
   expect_same("--cp 2 --cp-type all-gather --cp-layout contiguous", alone);
   expect_same("--cp 2 --cp-type ulysses --cp-layout striped", alone);
   expect_same("--cp 2 --cp-type hierarchical --cp-sizes 2,1 --tp 2", alone);
+  expect_same("--cp 2 --cp-type hierarchical --cp-sizes 1,2 --dp-type fsdp", alone);
 }
 
 TEST_F(ContextTrain, HasTheLossesOfOneProcessOnPackedDocuments) {
@@ -106,11 +130,38 @@ TEST_F(ContextTrain, HasTheLossesOfOneProcessOnPackedDocuments) {
   expect_same("--cp 2 --data.documents=true --cp-layout per-document --dp 2 --dp-type fsdp", alone);
 }
 
+TEST_F(ContextTrain, SendsWhatTheFormulaSaysInBfloat16) {
+  texts();
+  for (const char* const type : {"ring", "all-gather", "ulysses"}) {
+    losses(concat("--cp 2 --dtype bf16 --cp-type ", type));
+  }
+}
+
+TEST_F(ContextTrain, RecordsExchangesAndShowsThem) {
+  texts();
+  losses("--cp 2 --run.record_every=3");
+  for (const UnitRecord& record : read_unit_records(run_, 5)) {
+    for (const UnitAction action : {UnitAction::kExchange, UnitAction::kAttend}) {
+      EXPECT_TRUE(std::ranges::any_of(
+          record.events, [&](const UnitEvent& event) { return event.action == action; }));
+    }
+  }
+  const std::string drawn = folder_.path("exchange.svg");
+  const Finished shown = testkit::run(concat(TESSERA_PROGRAM, " schedule --from-trace ", run_,
+                                             " --units --color never --svg ", drawn));
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("\nexchange "), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("communication of rank 0: "), std::string::npos) << shown.out;
+  std::ifstream picture(drawn);
+  const std::string svg{std::istreambuf_iterator<char>(picture), {}};
+  EXPECT_NE(svg.find("exchange in flight"), std::string::npos);
+}
+
 TEST_F(ContextTrain, RefusesWhatDoesNotFitBeforeAnyRankStarts) {
   texts();
-  expect_refused("--cp 3", "multiple of");
+  expect_refused("--cp 3", "nearest legal lengths");
   expect_refused("--cp 2 --cp-type rings", "did you mean 'ring'");
-  expect_refused("--cp 8 --cp-type ulysses", "query heads");
+  expect_refused("--cp 8 --cp-type ulysses", "nearest legal degrees");
   expect_refused("--cp 4 --cp-type hierarchical --cp-sizes 2,3", "legal sizes");
   expect_refused("--cp 4 --cp-type hierarchical", "legal sizes");
   expect_refused("--cp-layout striped", "--cp above 1");

@@ -179,8 +179,8 @@ TEST_F(RecordedVerb, ShowsTheUnitsOfARank) {
       said("--from-trace . --units --rank 1 --color never --svg a.svg --trace a.json");
   expect_in(text, "units of rank 1 in step 7\n");
   expect_in(text,
-            "communication of rank 1: gathers and reductions in flight for 62.5 ms of 125.0 ms; "
-            "compute waited for them 31.2 ms (25.0 % of the step)\n");
+            "communication of rank 1: communication in flight for 62.5 ms of 125.0 ms; "
+            "compute waited for it 31.2 ms (25.0 % of the step)\n");
   expect_in(text, "   0    125.0          62.5        0.0   0.0 %\n");
   expect_in(text, "   1    125.0          62.5       31.2  25.0 %\n");
   expect_in(text, "picture: a.svg\n");

@@ -32,10 +32,11 @@ LlamaConfig config() {
           .head_dim = 32};
 }
 
-Engine engine_of(const World& world, const ComposeOptions& options) {
+Engine engine_of(const World& world, const ComposeOptions& options,
+                 const ParallelDims& dims = {.dp_shard = kRanks}) {
   Model model = llama_model(config());
   model.fill = [](const Parameters& parameters) { fill_llama(parameters, config(), 1); };
-  return compose(model, realize(train_plan(kRanks, {.dp_shard = kRanks}), world), options);
+  return compose(model, realize(train_plan(kRanks, dims), world), options);
 }
 
 // Bytes of a block; a gather of less than a mebibyte would be staged in memory of Gloo's own.
@@ -70,6 +71,21 @@ TEST(FsdpMemory, ShardsTwoUnitsAndActivations) {
     const double gradients = static_cast<double>(memory.bytes() - base) / kUnit;
     RANK_EXPECT(gradients < 24.2 / kRanks) << gradients;
     RANK_EXPECT(step - gradients < 4.6) << step - gradients;
+  });
+}
+
+TEST(FsdpMemory, RanksOfASequenceHoldShards) {
+  run_ranks(kRanks, [](World& world) {
+    const LiveMemory& memory = LiveMemory::watch();
+    const int64_t whole = 4 * Llama(config()).parameter_count();
+    const auto held = [&](const ParallelDims& dims) {
+      const int64_t before = memory.bytes();
+      const Engine engine = engine_of(world, {.batch = kRanks}, dims);
+      return memory.bytes() - before;
+    };
+    RANK_EXPECT(held({.cp = kRanks}) >= whole);
+    RANK_EXPECT(held({.cp = kRanks, .shard_cp = true}) < whole / kRanks + 4096);
+    RANK_EXPECT(held({.dp_replicate = 2, .cp = 2, .shard_cp = true}) < whole / 2 + 4096);
   });
 }
 

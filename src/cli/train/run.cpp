@@ -259,7 +259,10 @@ int train_run(TrainConfig config, const std::string& command) {
   Record record{.command = command,
                 .model = {.hidden = shape.hidden_size,
                           .layers = shape.num_hidden_layers,
-                          .parameters = job.model.parameter_count()}};
+                          .parameters = job.model.parameter_count(),
+                          .heads = {.query = shape.num_attention_heads,
+                                    .kv = shape.num_key_value_heads,
+                                    .size = shape.head_dim}}};
   if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
     record.steps = read_metrics(folder->path(RunFolder::kMetrics));
   }

@@ -59,6 +59,7 @@ class [[nodiscard]] ListWork {
   ListWork(Work work) : work_(std::move(work)) {}  // NOLINT(google-explicit-constructor)
 
   bool is_complete() const { return work_.is_complete(); }
+  void on_complete(std::function<void()> callback) { work_.on_complete(std::move(callback)); }
   std::vector<at::Tensor> wait() &&;
 
  private:

@@ -74,10 +74,10 @@ int64_t bytes_per_rank(const TrainConfig& config, const LlamaConfig& shape) {
   const int64_t dense = parameter_count(shape) - experts;
   // Shards of experts are divided over ranks of tp and cp as well.
   const int64_t divided =
-      std::max(dims.ep * dims.etp, dims.dp_shard > 1 ? dims.dp_shard * dims.cp * dims.tp : 1);
-  const int64_t elements = (dense / dims.dp_shard + experts / divided) / dims.pp;
+      std::max(dims.ep * dims.etp, dims.shards() > 1 ? dims.shards() * dims.tp : 1);
+  const int64_t elements = (dense / dims.shards() + experts / divided) / dims.pp;
   const int64_t own = times(elements, 2 * widths.weight + widths.state);
-  if (dims.dp_shard == 1) return own;
+  if (dims.shards() == 1) return own;
   const Extra extra = gathered(config, shape, stage);
   const int64_t units = times(checked_add(extra.weights, extra.gradients, kBytes), widths.gathered);
   return checked_add(own, units, kBytes);

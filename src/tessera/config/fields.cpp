@@ -342,7 +342,8 @@ Fields run_fields() {
       {.key = "record_every",
        .target = at<&C::run, &RunSection::record_every>,
        .help =
-           "steps between two steps whose pipeline actions and sharded units are recorded; 0: none",
+           "steps between two steps whose pipeline actions, sharded units and exchanges of context "
+           "parallelism are recorded; 0: none",
        .least = 0,
        .most = kMostSteps,
        .otherwise = "steps / 4 with a pipeline; 0 with model.path"},

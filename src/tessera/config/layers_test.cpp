@@ -132,15 +132,19 @@ TEST(ConfigLayers, ValuesThatDoNotGoTogether) {
                        "not a multiple"));
 }
 
-TEST(ConfigLayers, RecordingNeedsAPipelineOrShards) {
+TEST(ConfigLayers, RecordingNeedsAPipelineShardsOrContextParallelism) {
   const auto recorded = [](const std::string& type) {
     return ConfigLayers{.flags = {given("run.record_every", "2"), given("parallel.pp", "1"),
                                   given("parallel.dp", "2"), given("parallel.dp_type", type)}};
   };
   EXPECT_EQ(refusal(recorded("ddp")),
-            "run.record_every=2 needs a pipeline or shards; give --pp or --dp-type fsdp as well, "
+            "run.record_every=2 needs a pipeline, shards or context parallelism; give --pp, "
+            "--dp-type fsdp or --cp as well, "
             "or leave it out");
   EXPECT_EQ(resolve(recorded("fsdp")).run.record_every, 2);
+  EXPECT_EQ(resolve({.flags = {given("run.record_every", "2"), given("parallel.cp", "2")}})
+                .run.record_every,
+            2);
 }
 
 TEST(ConfigLayers, TextsOfACommandLine) {
@@ -223,6 +227,9 @@ TEST(TrainConfig, SettingsOfShardsNeedShards) {
                  std::string(key) + "=" + value + " needs shards, but --dp 4 --dp-type ddp"))
         << key;
   }
+  EXPECT_NO_THROW(resolve(sharded(
+      {given("parallel.dp", "1"), given("parallel.cp", "2"), given("parallel.offload", "true")})))
+      << "the ranks of a sequence hold shards";
   EXPECT_TRUE(contains(
       refusal(sharded({given("parallel.reshard", "smaller"), given("parallel.reshard_size", "3")})),
       "parallel.reshard_size=3 does not divide the 4 shards"));

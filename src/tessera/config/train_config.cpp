@@ -40,7 +40,7 @@ void check_ranks(const ParallelSection& parallel) {
 void check_sharding(const ParallelSection& parallel) {
   const ParallelDims dims = dims_of(parallel);
   const auto needs_shards = [&](bool asked, std::string_view key, const auto& value) {
-    TSR_CHECK(!asked || dims.dp_shard > 1, "parallel.", key, "=", value, " needs shards, but --dp ",
+    TSR_CHECK(!asked || dims.shards() > 1, "parallel.", key, "=", value, " needs shards, but --dp ",
               parallel.dp, " --dp-type ", parallel.dp_type,
               " has none; use --dp-type fsdp, hsdp or zero1 on several ranks, or leave it out");
   };
@@ -48,8 +48,8 @@ void check_sharding(const ParallelSection& parallel) {
   needs_shards(parallel.reduce == "each", "reduce", parallel.reduce);
   needs_shards(parallel.offload, "offload", "true");
   needs_shards(parallel.compute_dtype != "same", "compute_dtype", parallel.compute_dtype);
-  TSR_CHECK(parallel.reshard != "smaller" || dims.dp_shard % parallel.reshard_size == 0,
-            "parallel.reshard_size=", parallel.reshard_size, " does not divide the ", dims.dp_shard,
+  TSR_CHECK(parallel.reshard != "smaller" || dims.shards() % parallel.reshard_size == 0,
+            "parallel.reshard_size=", parallel.reshard_size, " does not divide the ", dims.shards(),
             " shards; choose a divisor");
   TSR_CHECK(parallel.reduce == "once" || parallel.pp == 1, "parallel.reduce=", parallel.reduce,
             " with a pipeline, which reduces gradients once per step; leave it out");
@@ -114,18 +114,11 @@ void check_pipeline(const TrainConfig& config) {
   TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
             parallel.schedule, " and --microbatches ", parallel.microbatches,
             " need a pipeline; give --pp as well, or leave them out");
-  const bool shards = parallel.dp > 1 && parallel.dp_type != "ddp";
-  TSR_CHECK(config.run.record_every == 0 || shards, "run.record_every=", config.run.record_every,
-            " needs a pipeline or shards; give --pp or --dp-type fsdp as well, or leave it out");
-}
-
-void check_window(const TrainConfig& config, const LlamaConfig& shape) {
-  const int64_t window = shape.sliding_window;
-  if (window == 0 || config.data.seq <= window) return;
-  TSR_CHECK(config.parallel.cp == 1 && !config.data.documents, "data.seq=", config.data.seq,
-            " is longer than the model's sliding_window=", window,
-            ", which --cp and data.documents do not support; choose data.seq up to ", window,
-            ", or leave them out");
+  const bool records = parallel.cp > 1 || (parallel.dp > 1 && parallel.dp_type != "ddp");
+  TSR_CHECK(
+      config.run.record_every == 0 || records, "run.record_every=", config.run.record_every,
+      " needs a pipeline, shards or context parallelism; give --pp, --dp-type fsdp or --cp as "
+      "well, or leave it out");
 }
 
 void check_experts(const ParallelSection& parallel, const LlamaConfig& shape) {
@@ -178,7 +171,6 @@ void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
                                                 .heads = shape.num_attention_heads,
                                                 .kv_heads = shape.num_key_value_heads,
                                                 .tp = parallel.tp});
-  check_window(config, shape);
   check_experts(parallel, shape);
 }
 

@@ -21,13 +21,14 @@ struct UnitRow {
 
 /// One rank's step, ready to be drawn.
 struct UnitTimeline {
-  double end = 0;        // Milliseconds.
-  UnitRow compute = {};  // What the thread that computes does: passes of all units, and waits.
-  std::vector<UnitRow> units = {};  // In the order in which they begin; without waits.
+  double end = 0;         // Milliseconds.
+  UnitRow compute = {};   // What the thread that computes does: passes, products and waits.
+  UnitRow exchange = {};  // What the ranks of cp exchange meanwhile; without events if nothing.
+  std::vector<UnitRow> units = {};  // In the order in which they begin; without these.
 };
 UnitTimeline unit_timeline(const UnitRecord& record);
 
-/// A row for the compute thread and one per unit, with ruler and legend.
+/// A row for the compute thread, one for exchanges and one per unit, with ruler and legend.
 std::string draw_svg(const UnitTimeline& timeline, std::string_view title,
                      std::string_view subtitle);
 

@@ -58,15 +58,15 @@ double total(const UnitRow& row, UnitAction action) {
 class Drawing {
  public:
   explicit Drawing(const UnitTimeline& timeline) : timeline_(timeline) {
-    size_t longest = timeline.compute.name.size();
+    size_t longest = std::max(timeline.compute.name.size(), timeline.exchange.name.size());
     for (const UnitRow& row : timeline.units) longest = std::max(longest, row.name.size());
     time_ = {kMargin + kLetter * static_cast<double>(longest) + 16, kChart / timeline.end};
   }
 
   std::string draw(std::string_view title, std::string_view subtitle) {
     const auto units = static_cast<double>(timeline_.units.size());
-    const double height =
-        kHeader + kRow + kComputeGap + (kRow + kRowGap) * units + kRuler + kLegend + kMargin / 2;
+    const double height = kHeader + kRow + exchange_height() + kComputeGap +
+                          (kRow + kRowGap) * units + kRuler + kLegend + kMargin / 2;
     open_svg(out_, {.width = std::llround(std::ceil(right() + kMargin)),
                     .height = std::llround(std::ceil(height)),
                     .style = kStyle,
@@ -74,7 +74,8 @@ class Drawing {
     svg_text(out_, "title", kMargin, 40, title);
     svg_text(out_, "quiet", kMargin, 62, subtitle);
     draw_compute(kHeader);
-    double y = kHeader + kRow + kComputeGap;
+    if (exchange_height() > 0) draw_exchange(kHeader + kRow + kRowGap);
+    double y = kHeader + kRow + exchange_height() + kComputeGap;
     for (const UnitRow& row : timeline_.units) {
       draw_unit(row, y);
       y += kRow + kRowGap;
@@ -87,6 +88,7 @@ class Drawing {
 
  private:
   double right() const { return time_.x_of(timeline_.end) + kFigures; }
+  double exchange_height() const { return timeline_.exchange.events.empty() ? 0 : kRow + kRowGap; }
 
   void label(const UnitRow& row, double y, std::string_view figure) {
     svg_text(out_, "unit", kMargin, y + kRow / 2 + 5, row.name);
@@ -101,11 +103,23 @@ class Drawing {
     for (const UnitEvent& event : timeline_.compute.events) draw_block(event, y, kRow);
   }
 
-  // The line of a unit without memory lies behind its blocks.
-  void draw_unit(const UnitRow& row, double y) {
-    label(row, y, concat(fixed(total(row, UnitAction::kHeld), 1), " ms"));
+  void draw_line(double y) {
     out_ << R"(<path class="line" fill="none" d="M)" << rounded(time_.x_of(0)) << " "
          << y + kRow / 2 << "H" << rounded(time_.x_of(timeline_.end)) << "\"/>\n";
+  }
+
+  void draw_exchange(double y) {
+    label(timeline_.exchange, y, "");
+    draw_line(y);
+    for (const UnitEvent& event : timeline_.exchange.events) {
+      draw_block(event, y + kInset, kRow - 2 * kInset);
+    }
+  }
+
+  // The line of a unit without memory lies behind its blocks.
+  void draw_unit(const UnitRow& row, double y) {
+    label(row, y, concat(fixed(total(row, figure_), 1), " ms"));
+    draw_line(y);
     for (const UnitEvent& event : row.events) {
       if (event.action == UnitAction::kHeld) {
         draw_block(event, y, kRow);
@@ -131,15 +145,26 @@ class Drawing {
 
   void draw_legend(double y) {
     double x = kMargin;
-    for (const UnitAction action : kUnitActions) {
+    for (const UnitAction action : actions_) {
       const bool held = action == UnitAction::kHeld;
       x = svg_swatch(out_, x, y, held ? "held" : "swatch", held ? "" : to_hex(unit_color(action)));
       x = svg_legend_text(out_, x, y, unit_words(action));
     }
-    svg_legend_text(out_, x, y, "times in ms; right: in memory");
+    svg_legend_text(
+        out_, x, y,
+        concat("times in ms; right: ", figure_ == UnitAction::kHeld ? "in memory" : "attention"));
+  }
+
+  // Beside each unit: of shards the time in memory, otherwise that of attention.
+  UnitAction figure_of() const {
+    const bool attends_only = std::ranges::find(actions_, UnitAction::kAttend) != actions_.end() &&
+                              std::ranges::find(actions_, UnitAction::kHeld) == actions_.end();
+    return attends_only ? UnitAction::kAttend : UnitAction::kHeld;
   }
 
   const UnitTimeline& timeline_;
+  std::vector<UnitAction> actions_ = shown_actions(timeline_);
+  UnitAction figure_ = figure_of();
   SvgTime time_;
   std::ostringstream out_;
 };

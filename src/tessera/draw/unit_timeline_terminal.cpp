@@ -35,6 +35,7 @@ class Drawing {
   Drawing(const UnitTimeline& timeline, const TerminalOptions& options)
       : timeline_(timeline), options_(options) {
     size_t longest = timeline.compute.name.size();
+    if (has_exchange()) longest = std::max(longest, timeline.exchange.name.size());
     for (const UnitRow& row : timeline.units) {
       longest = std::max(longest, visible(row.name).size());
     }
@@ -46,11 +47,14 @@ class Drawing {
 
   std::string draw() const {
     std::string text = line(timeline_.compute, ".");
+    if (has_exchange()) text += line(timeline_.exchange, " ");
     for (const UnitRow& row : timeline_.units) text += line(row, " ");
     return concat(text, time_ruler(time_, options_), legend(), "\n");
   }
 
  private:
+  bool has_exchange() const { return !timeline_.exchange.events.empty(); }
+
   // What lasts at all takes a column, so that no short gather is hidden; waits are not exaggerated.
   Cells cells_of(const UnitRow& row) const {
     Cells cells(static_cast<size_t>(std::max<int64_t>(1, time_.column(time_.end))));
@@ -97,7 +101,7 @@ class Drawing {
   std::string legend() const {
     TerminalLegend legend(options_.width);
     const bool plain = options_.color == ColorMode::kNone;
-    for (const UnitAction action : kUnitActions) {
+    for (const UnitAction action : shown_actions(timeline_)) {
       const std::string sign = plain ? std::string(1, letter_of(action)) : "   ";
       legend.add(sign, unit_words(action),
                  [&](const std::string& text) { return painted(action, text.size()); });

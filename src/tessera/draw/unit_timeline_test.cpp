@@ -56,6 +56,34 @@ TEST(UnitTimeline, MemoryIsBehindWhatComputes) {
   EXPECT_EQ(row.events.back().action, kBackward);
 }
 
+// Two products, beside which keys are exchanged.
+UnitRecord exchanges() {
+  return {.seconds = 0.1,
+          .events = {{"a", kExchange, {0, 0.05}},
+                     {"a", kAttend, {0.01, 0.04}},
+                     {"a", kWait, {0.04, 0.05}},
+                     {"a", kAttend, {0.05, 0.09}}}};
+}
+
+TEST(UnitTimeline, ExchangesHaveARowBesideWhatComputes) {
+  const UnitTimeline timeline = unit_timeline(exchanges());
+  EXPECT_EQ(timeline.compute.events.size(), 3U) << "two products and a wait";
+  EXPECT_EQ(timeline.exchange.events.size(), 1U);
+  ASSERT_EQ(timeline.units.size(), 1U);
+  EXPECT_EQ(timeline.units[0].events.size(), 2U);
+  const std::string text = draw_terminal(timeline, {.width = 19});
+  EXPECT_EQ(text.substr(0, text.find("|0")),
+            "compute  .AAAwAAAA.\n"
+            "exchange EEEEE     \n"
+            "a         AAA AAAA \n"
+            "         ")
+      << text;
+  EXPECT_EQ(text.find("gather"), std::string::npos) << "only actions that are shown";
+  const std::string svg = draw_svg(timeline, "", "");
+  EXPECT_NE(svg.find("exchange in flight: 0.00 to 50.00 ms"), std::string::npos);
+  EXPECT_NE(svg.find("70.0 ms"), std::string::npos) << "attention of the unit";
+}
+
 TEST(UnitTimeline, IsInOrderOfTimeWhateverTheRecordIs) {
   UnitRecord record = two_units();
   std::ranges::reverse(record.events);

@@ -26,6 +26,7 @@ class RankTrace {
   void write() {
     writer_.name_process(process_, concat("rank ", process_));
     write_row(timeline_.compute);
+    write_row(timeline_.exchange);
     for (const UnitRow& row : timeline_.units) write_row(row);
     write_held();
   }

@@ -21,8 +21,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kVersion = 1;
 constexpr double kShortest = 1e-9;  // Seconds; a time axis needs a length.
-constexpr std::array<std::string_view, 6> kActions{"gather",   "held",   "forward",
-                                                   "backward", "reduce", "wait"};
+constexpr std::array<std::string_view, 8> kActions{"gather", "held", "forward",  "backward",
+                                                   "reduce", "wait", "exchange", "attend"};
+
+bool is_communication(UnitAction action) {
+  return action == UnitAction::kGather || action == UnitAction::kReduce ||
+         action == UnitAction::kExchange;
+}
 
 UnitAction action_of(const JsonField& field) {
   const auto found = std::ranges::find(kActions, field.text());
@@ -45,8 +50,9 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
 RecordFiles files_of(const std::filesystem::path& run) {
   RecordFiles files = record_files(folder_of(run));
   if (files.empty()) {
-    throw DataError(concat(run.string(), " has no recorded step of units (units/step-K.rank-R.",
-                           "json); give the folder of a sharded run with --run.record_every"));
+    throw DataError(
+        concat(run.string(), " has no recorded step of units (units/step-K.rank-R.",
+               "json); give the folder of a run with shards or --cp, and --run.record_every"));
   }
   return files;
 }
@@ -125,7 +131,7 @@ CommunicationTimes communication_times(const UnitRecord& record) {
   std::vector<TimeSpan> in_flight;
   std::vector<TimeSpan> waits;
   for (const auto& [unit, action, time] : record.events) {
-    if (action == UnitAction::kGather || action == UnitAction::kReduce) in_flight.push_back(time);
+    if (is_communication(action)) in_flight.push_back(time);
     if (action == UnitAction::kWait) waits.push_back(time);
   }
   return {record.seconds, union_length(std::move(in_flight)), union_length(std::move(waits))};
@@ -133,9 +139,9 @@ CommunicationTimes communication_times(const UnitRecord& record) {
 
 std::string to_string(const CommunicationTimes& times) {
   const auto ms = [](double seconds) { return concat(fixed(seconds * 1e3, 1), " ms"); };
-  return concat("gathers and reductions in flight for ", ms(times.in_flight), " of ",
-                ms(times.step), "; compute waited for them ", ms(times.waited), " (",
-                percent(times.waited_share()), " of the step)");
+  return concat("communication in flight for ", ms(times.in_flight), " of ", ms(times.step),
+                "; compute waited for it ", ms(times.waited), " (", percent(times.waited_share()),
+                " of the step)");
 }
 
 }  // namespace tessera

@@ -19,7 +19,9 @@ enum class UnitAction {
   kForward,   // Its forward pass runs.
   kBackward,  // Its backward pass runs.
   kReduce,    // A reduction of its gradients is in flight.
-  kWait,      // The thread that computes is blocked until a gather or reduction of it has ended.
+  kWait,      // The thread that computes is blocked until communication of it has ended.
+  kExchange,  // Keys, values, their gradients or heads are in flight between the ranks of cp.
+  kAttend,    // An attention product of context parallelism runs.
 };
 /// "gather".
 std::string_view to_string(UnitAction action);
@@ -64,13 +66,13 @@ std::vector<UnitRecord> read_unit_records(const std::filesystem::path& run, int6
 /// How a rank's communication overlapped with compute, in seconds.
 struct CommunicationTimes {
   double step = 0;
-  double in_flight = 0;  // While at least one gather or reduction was in flight.
+  double in_flight = 0;  // While at least one gather, reduction or exchange was in flight.
   double waited = 0;     // While the thread that computes was blocked in one: idle time.
 
   double waited_share() const { return waited / step; }
 };
 CommunicationTimes communication_times(const UnitRecord& record);
-/// "gathers and reductions in flight 31.2 ms, of which …".
+/// "communication in flight for 31.2 ms of …".
 std::string to_string(const CommunicationTimes& times);
 
 }  // namespace tessera

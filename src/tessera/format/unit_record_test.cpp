@@ -67,7 +67,7 @@ TEST(UnitRecord, WhatIsMalformedIsNamed) {
   expect("\"seconds\":1.0", "\"seconds\":1e300", "expected at most 4e+09 seconds");
   expect("\"action\":\"gather\"", "\"action\":\"collect\"",
          "events[0].action is \"collect\"; expected one of gather, held, forward, backward, "
-         "reduce, wait");
+         "reduce, wait, exchange, attend");
   expect("\"unit\":\"a\"", "\"unit\":1", "events[0].unit is 1");
   expect("\"end\":0.125", "\"end\":-1", "events[0].end is -1");
   expect("\"start\":0.125,\"end\":0.25", "\"start\":0.5,\"end\":0.25",
@@ -113,7 +113,7 @@ TEST(CommunicationTimes, CountEachMomentOnce) {
   EXPECT_EQ(times.in_flight, 0.5);
   EXPECT_EQ(times.waited, 0.25);
   EXPECT_EQ(to_string(times),
-            "gathers and reductions in flight for 500.0 ms of 1000.0 ms; compute waited for them "
+            "communication in flight for 500.0 ms of 1000.0 ms; compute waited for it "
             "250.0 ms (25.0 % of the step)");
 
   UnitRecord record = some_units();
@@ -123,6 +123,9 @@ TEST(CommunicationTimes, CountEachMomentOnce) {
   EXPECT_EQ(communication_times(record).waited, 0.25);
   record.events.push_back({"c", kReduce, {0.5, 0.625}});
   EXPECT_EQ(communication_times(record).in_flight, 0.625);
+  record.events.push_back({"c", kExchange, {0.375, 0.5}});
+  record.events.push_back({"c", kAttend, {0.25, 0.5}});
+  EXPECT_EQ(communication_times(record).in_flight, 0.75);
 }
 
 TEST(CommunicationTimes, AStepWithoutCommunication) {

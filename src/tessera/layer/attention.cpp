@@ -2,10 +2,6 @@
 
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-#include <numeric>
-#include <utility>
-
-#include "tessera/base/check.h"
 #include "tessera/layer/block_attention.h"
 #include "tessera/layer/internal/fused_attention.h"
 
@@ -28,21 +24,10 @@ at::Tensor kept_attention(const AttentionInputs& in, KeptResults& store) {
   return custom_attention(in, {fused->forward, fused->backward}, &store);
 }
 
-// Attention within the documents of each row.
-at::Tensor packed_attention(const AttentionInputs& in, const PackedRows& rows, KeptResults* kept) {
-  TSR_CHECK(static_cast<int64_t>(rows.size()) == in.q.size(0), "documents of ", rows.size(),
-            " rows do not fit a batch of ", in.q.size(0));
-  std::vector<int64_t> positions(static_cast<size_t>(in.q.size(2)));
-  std::iota(positions.begin(), positions.end(), 0);
-  AttentionBlocks blocks;
-  for (int64_t row = 0; row < in.q.size(0); ++row) {
-    add_causal_blocks(blocks, {row, row + 1}, positions, positions, rows[static_cast<size_t>(row)]);
-  }
-  return custom_attention(in, block_attention(std::move(blocks)), kept);
-}
-
 at::Tensor whole_attention(const AttentionInputs& in, const Pass& pass) {
-  if (pass.documents != nullptr) return packed_attention(in, *pass.documents, pass.kept);
+  if (pass.documents != nullptr) {
+    return custom_attention(in, block_attention(row_blocks(in.q, pass.documents.get())), pass.kept);
+  }
   return pass.kept == nullptr ? attention(in) : kept_attention(in, *pass.kept);
 }
 
@@ -50,7 +35,8 @@ at::Tensor whole_attention(const AttentionInputs& in, const Pass& pass) {
 
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const Pass& pass) {
-  if (pass.context != nullptr) return pass.context->attend(queries, keys, values, pass);
+  if (pass.context != nullptr)
+    return pass.context->attend(queries, keys, values, /*window=*/0, pass);
   const AttentionInputs in{queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)};
   return whole_attention(in, pass).transpose(1, 2);
 }

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 
+#include "tessera/base/check.h"
 #include "tessera/layer/internal/block_kernel.h"
 
 namespace tessera {
@@ -47,16 +49,17 @@ class DocumentFinder {
 
 // For each query the range of keys that it attends to. Both ends ascend.
 std::vector<Span> visible_keys(std::span<const int64_t> queries, std::span<const int64_t> keys,
-                               const DocumentLengths& documents) {
+                               const CausalMask& mask) {
   const auto count = static_cast<int64_t>(keys.size());
   const auto key = [&](int64_t index) { return keys[static_cast<size_t>(index)]; };
   std::vector<Span> visible;
   visible.reserve(queries.size());
-  DocumentFinder finder(documents);
+  DocumentFinder finder(mask.documents);
   Span now;
   for (const int64_t query : queries) {
     const int64_t document = finder.begin_of(query);
-    while (now.begin < count && key(now.begin) < document) ++now.begin;
+    const int64_t first = std::max(document, query + 1 - mask.window.value_or(query + 1));
+    while (now.begin < count && key(now.begin) < first) ++now.begin;
     now.end = std::max(now.begin, now.end);
     while (now.end < count && key(now.end) <= query) ++now.end;
     visible.push_back(now);
@@ -64,35 +67,90 @@ std::vector<Span> visible_keys(std::span<const int64_t> queries, std::span<const
   return visible;
 }
 
-// The end of the run of queries from `first` on that see the same keys, or each one key more than
-// the query before it.
+Span step_between(const Span& a, const Span& b) {
+  return {b.begin - a.begin, b.end - a.end};
+}
+
+// The end of the run of queries from `first` on whose ranges of keys all move by the same step: 0
+// or 1 at either end.
 size_t end_of_run(const std::vector<Span>& visible, size_t first) {
   size_t next = first + 1;
   if (next == visible.size()) return next;
-  const int64_t step = visible[next].end - visible[first].end;
-  if (step > 1) return next;
-  while (next < visible.size() && visible[next].begin == visible[first].begin &&
-         visible[next].end - visible[next - 1].end == step) {
+  const Span step = step_between(visible[first], visible[next]);
+  const bool is_window = step == Span{1, 1};
+  if (step.begin > 1 || step.end > 1 || (is_window && visible[first].size() == 1)) return next;
+  while (next < visible.size() && visible[next].size() > 0 &&
+         step_between(visible[next - 1], visible[next]) == step) {
     ++next;
   }
   return next;
 }
 
-void add_run(AttentionBlocks& blocks, Span rows, Span queries, const Span& first,
-             const Span& last) {
-  if (first == last) {
-    blocks.push_back({rows, queries, first, false});
-    return;
+/// Consecutive queries. The first one sees `keys`; from one to the next this range moves by `step`.
+struct QueryRun {
+  Span rows, queries, keys, step;
+};
+
+// Of a run whose queries all see a common key: an upper triangle, what all see, a lower triangle.
+void add_parts(AttentionBlocks& blocks, const QueryRun& run) {
+  const int64_t count = run.queries.size();
+  Span common = run.keys;
+  if (run.step.begin == 1 && count > 1) {
+    common.begin += count - 1;
+    blocks.push_back({run.rows,
+                      {run.queries.begin, run.queries.end - 1},
+                      {run.keys.begin, common.begin},
+                      BlockShape::kUpper});
   }
-  const int64_t diagonal = first.end - 1;
-  if (first.begin < diagonal) blocks.push_back({rows, queries, {first.begin, diagonal}, false});
-  blocks.push_back({rows, queries, {diagonal, last.end}, true});
+  if (run.step.end == 1 && count > 1) --common.end;
+  if (common.size() > 0) blocks.push_back({run.rows, run.queries, common, BlockShape::kFull});
+  if (common.end == run.keys.end) return;
+  blocks.push_back({run.rows, run.queries, {common.end, common.end + count}, BlockShape::kLower});
+}
+
+// Queries whose first keys differ are cut into runs with a common key.
+void add_run(AttentionBlocks& blocks, const QueryRun& run) {
+  int64_t count = run.queries.size();
+  if (run.step.begin == 1) count = std::min(count, run.keys.size());
+  for (int64_t i = 0; i < run.queries.size(); i += count) {
+    const int64_t begin = run.queries.begin + i;
+    add_parts(blocks, {run.rows,
+                       {begin, std::min(begin + count, run.queries.end)},
+                       {run.keys.begin + i * run.step.begin, run.keys.end + i * run.step.end},
+                       run.step});
+  }
 }
 
 at::Tensor part(const at::Tensor& tensor, Span rows, Span positions) {
   const bool all_rows = rows.size() == tensor.size(kRows);
   const at::Tensor some = all_rows ? tensor : tensor.narrow(kRows, rows.begin, rows.size());
   return some.narrow(kPositions, positions.begin, positions.size());
+}
+
+// An upper triangle is a lower one with queries and keys in reverse order.
+at::Tensor reversed(const at::Tensor& tensor) {
+  return tensor.flip({kPositions});
+}
+
+AttentionInputs reversed(const AttentionInputs& in) {
+  return {reversed(in.q), reversed(in.k), reversed(in.v)};
+}
+
+BlockResults results_of(const BlockKernel& kernel, const AttentionInputs& in, BlockShape shape) {
+  if (shape != BlockShape::kUpper) return kernel.forward(in, shape == BlockShape::kLower);
+  const auto [output, log_sum_exp] = kernel.forward(reversed(in), /*causal=*/true);
+  return {reversed(output), reversed(log_sum_exp)};
+}
+
+AttentionInputs gradients_of(const BlockKernel& kernel, const at::Tensor& gradient,
+                             const AttentionInputs& in, const BlockResults& results,
+                             BlockShape shape) {
+  if (shape != BlockShape::kUpper) {
+    return kernel.backward(gradient, in, results, shape == BlockShape::kLower);
+  }
+  return reversed(kernel.backward(reversed(gradient), reversed(in),
+                                  {reversed(results.output), reversed(results.log_sum_exp)},
+                                  /*causal=*/true));
 }
 
 bool intersect(const Span& a, const Span& b) {
@@ -102,8 +160,8 @@ bool intersect(const Span& a, const Span& b) {
 }  // namespace
 
 void add_causal_blocks(AttentionBlocks& blocks, Span rows, std::span<const int64_t> queries,
-                       std::span<const int64_t> keys, const DocumentLengths& documents) {
-  const std::vector<Span> visible = visible_keys(queries, keys, documents);
+                       std::span<const int64_t> keys, const CausalMask& mask) {
+  const std::vector<Span> visible = visible_keys(queries, keys, mask);
   size_t first = 0;
   while (first < visible.size()) {
     if (visible[first].size() == 0) {
@@ -111,10 +169,30 @@ void add_causal_blocks(AttentionBlocks& blocks, Span rows, std::span<const int64
       continue;
     }
     const size_t end = end_of_run(visible, first);
-    add_run(blocks, rows, {static_cast<int64_t>(first), static_cast<int64_t>(end)}, visible[first],
-            visible[end - 1]);
+    const Span step = end == first + 1 ? Span{} : step_between(visible[first], visible[first + 1]);
+    add_run(blocks,
+            {rows, {static_cast<int64_t>(first), static_cast<int64_t>(end)}, visible[first], step});
     first = end;
   }
+}
+
+AttentionBlocks row_blocks(const at::Tensor& queries, const PackedRows* documents,
+                           std::optional<int64_t> window) {
+  const int64_t rows = queries.size(kRows);
+  std::vector<int64_t> positions(static_cast<size_t>(queries.size(kPositions)));
+  std::iota(positions.begin(), positions.end(), 0);
+  AttentionBlocks blocks;
+  if (documents == nullptr) {
+    add_causal_blocks(blocks, {0, rows}, positions, positions, {.documents = {}, .window = window});
+    return blocks;
+  }
+  TSR_CHECK(static_cast<int64_t>(documents->size()) == rows, "documents of ", documents->size(),
+            " rows do not fit a batch of ", rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    add_causal_blocks(blocks, {row, row + 1}, positions, positions,
+                      {.documents = (*documents)[static_cast<size_t>(row)], .window = window});
+  }
+  return blocks;
 }
 
 at::ScalarType gradient_sum_dtype(at::ScalarType dtype) {
@@ -137,9 +215,10 @@ void AttentionSum::add(const at::Tensor& keys, const at::Tensor& values,
   const BlockKernel& kernel = block_kernel_for(queries_);
   for (const AttentionBlock& block : blocks) {
     const auto [output, log_sum_exp] =
-        kernel.forward({part(queries_, block.rows, block.queries), part(k, block.rows, block.keys),
-                        part(v, block.rows, block.keys)},
-                       block.causal);
+        results_of(kernel,
+                   {part(queries_, block.rows, block.queries), part(k, block.rows, block.keys),
+                    part(v, block.rows, block.keys)},
+                   block.shape);
     merge(block, output, log_sum_exp);
   }
 }
@@ -201,9 +280,10 @@ void AttentionGradients::add(const at::Tensor& keys, const at::Tensor& values,
   for (const AttentionBlock& block : blocks) {
     const auto of_queries = [&](const at::Tensor& x) { return part(x, block.rows, block.queries); };
     const auto of_keys = [&](const at::Tensor& x) { return part(x, block.rows, block.keys); };
-    const auto [q, k, v] = kernel.backward(
-        of_queries(gradient_), {of_queries(queries_), of_keys(all_keys), of_keys(all_values)},
-        {of_queries(output_), of_queries(log_sum_exp_)}, block.causal);
+    const auto [q, k, v] =
+        gradients_of(kernel, of_queries(gradient_),
+                     {of_queries(queries_), of_keys(all_keys), of_keys(all_values)},
+                     {of_queries(output_), of_queries(log_sum_exp_)}, block.shape);
     of_queries(sum_).add_(q);
     of_keys(key_gradients).add_(k);
     of_keys(value_gradients).add_(v);

@@ -3,36 +3,49 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "tessera/base/export.h"
 #include "tessera/layer/custom_attention.h"
+#include "tessera/layer/documents.h"
 #include "tessera/plan/context_layout.h"
 #include "tessera/topology/box.h"
 
-/// Causal attention in blocks, for keys that arrive one part after the other and for documents that
-/// share a row. No block needs a mask.
+/// Causal attention in blocks, for keys that arrive one part after the other, for documents that
+/// share a row and for sliding windows. No block needs a mask.
 namespace tessera TSR_API {
 
-/// Queries and keys of some rows, as ranges of the tensors' dimensions. The block is square and
-/// query i attends to keys 0 … i of it if `causal`, otherwise each query attends to all keys.
+/// Which keys of a block its queries attend to. A block with a triangle is square.
+enum class BlockShape {
+  kFull,   // Each query attends to all keys.
+  kLower,  // Query i attends to keys 0 … i.
+  kUpper,  // Query i attends to keys i, i + 1, …
+};
+
+/// Queries and keys of some rows, as ranges of the tensors' dimensions.
 struct AttentionBlock {
   Span rows, queries, keys;
-  bool causal = false;
+  BlockShape shape = BlockShape::kFull;
 
   friend bool operator==(const AttentionBlock&, const AttentionBlock&) = default;
 };
 using AttentionBlocks = std::vector<AttentionBlock>;
 
 /// Appends the blocks of all pairs of a query and a key in rows whose tokens have these positions,
-/// in ascending order. A query attends to the keys of its document up to its own position; no
-/// documents mean that there is one.
+/// in ascending order. A mask without documents means that there is one.
 ///
-/// Few blocks suffice if consecutive queries see equally many keys, or each one more than the last:
-/// head-tail, contiguous and striped layouts need at most two per pair of ranks and document.
+/// Few blocks suffice if the first and the last key of consecutive queries stay the same or advance
+/// by one: head-tail, contiguous and striped layouts need at most two per pair of ranks and
+/// document. A window needs up to three more per `window` queries.
 void add_causal_blocks(AttentionBlocks& blocks, Span rows, std::span<const int64_t> queries,
-                       std::span<const int64_t> keys, const DocumentLengths& documents = {});
+                       std::span<const int64_t> keys, const CausalMask& mask = {});
+
+/// The blocks of whole rows, given their queries [batch, heads, positions, head size]. `documents`
+/// may be null. ConfigError if they are those of another number of rows.
+AttentionBlocks row_blocks(const at::Tensor& queries, const PackedRows* documents,
+                           std::optional<int64_t> window = std::nullopt);
 
 /// Attention over keys that are added in blocks: their results are weighted with their log-sum-exps
 /// and summed in float32, or in float64 for float64.

@@ -22,7 +22,7 @@ class CustomAttention : public autograd::Function<CustomAttention> {
                             const at::Tensor& k, const at::Tensor& v, const AttentionKernel& kernel,
                             KeptResults* kept) {
     const auto compute = [&] { return kernel.forward({q, k, v}); };
-    const AttentionKernel::Results results = kept == nullptr ? compute() : kept->results(compute);
+    const AttentionKernel::Results results = kept_or_computed(kept, compute);
     autograd::variable_list saved{q, k, v};
     saved.insert(saved.end(), results.begin(), results.end());
     context->save_for_backward(std::move(saved));
@@ -50,7 +50,7 @@ at::Tensor custom_attention(const AttentionInputs& inputs, const AttentionKernel
     return CustomAttention::apply(inputs.q, inputs.k, inputs.v, kernel, kept);
   }
   const auto compute = [&] { return kernel.forward(inputs); };
-  return kept == nullptr ? compute().at(0) : kept->results(compute).at(0);
+  return kept_or_computed(kept, compute).at(0);
 }
 
 }  // namespace tessera

@@ -81,7 +81,7 @@ Tensors products(const at::Tensor& rows, const Call& call) {
 
 Tensors kept_products(const at::Tensor& rows, const Call& call, KeptResults* kept) {
   const auto compute = [&] { return products(rows.detach(), call); };
-  return kept == nullptr ? compute() : kept->results(compute);
+  return kept_or_computed(kept, compute);
 }
 
 // The sum over the layers.

@@ -67,4 +67,9 @@ void KeptResults::begin_second_run(std::vector<at::Tensor> tensors) {
   next_layer_ = next_tensor_ = 0;
 }
 
+KeptResults::Results kept_or_computed(KeptResults* kept,
+                                      const std::function<KeptResults::Results()>& compute) {
+  return kept == nullptr ? compute() : kept->results(compute);
+}
+
 }  // namespace tessera

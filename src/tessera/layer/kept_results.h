@@ -43,4 +43,8 @@ class KeptResults {
   size_t next_tensor_ = 0;
 };
 
+/// The results of `compute`, through `kept` if it is not null.
+KeptResults::Results kept_or_computed(KeptResults* kept,
+                                      const std::function<KeptResults::Results()>& compute);
+
 }  // namespace tessera

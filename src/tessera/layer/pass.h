@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
@@ -28,9 +30,9 @@ struct Pass;
 class ContextAttention {
  public:
   virtual ~ContextAttention() = default;
-  /// **Collective.** causal_attention() of whole sequences, from this rank's tokens.
+  /// **Collective.** window_attention() of whole sequences, from this rank's tokens.
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
-                            const at::Tensor& values, const Pass& pass) const = 0;
+                            const at::Tensor& values, int64_t window, const Pass& pass) const = 0;
   /// The number of ranks that split a sequence.
   virtual int64_t ranks() const = 0;
 };
@@ -76,6 +78,8 @@ struct Pass {
   RouterBalance* balance = nullptr;
   /// Whether the backward pass runs this forward pass a second time.
   bool second_run = false;
+  /// The name of the unit that runs, for records.
+  std::string unit = {};
 };
 
 }  // namespace tessera

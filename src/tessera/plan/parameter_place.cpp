@@ -20,7 +20,7 @@ Position position_of(const Plan& plan, GlobalRank rank, std::string_view group) 
 }
 
 bool shards(const Plan& plan) {
-  return plan.layout("world").axis("dp_shard").size() > 1;
+  return plan.spec("dp_shard_cp").groups.size() > 1;
 }
 
 /// The axes of a plan that hold the parts of a parameter.

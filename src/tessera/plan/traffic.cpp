@@ -1,8 +1,11 @@
 #include "tessera/plan/traffic.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "tessera/base/check.h"
+#include "tessera/plan/head_split.h"
 
 namespace tessera {
 namespace {
@@ -18,18 +21,109 @@ struct Letters {
   double microbatches;
   double weights;  // W, per rank, before data parallelism shards them.
   double tensor;
+  double queries;  // Q
+  double keys;     // K
 };
+
+// Of a rank's elements per token.
+struct HeadWidths {
+  double queries, keys;
+};
+
+HeadWidths head_widths(const DialectPlan& layout, const TrainingStep& step) {
+  const int64_t tp = layout.size(Role::kTensor);
+  if (!step.heads) {
+    const double width = static_cast<double>(step.hidden) / static_cast<double>(tp);
+    return {width, width};
+  }
+  const HeadSplit own = split_heads(step.heads->query, step.heads->kv, tp, /*rank=*/0);
+  return {static_cast<double>(own.query_heads.size() * step.heads->size),
+          static_cast<double>(own.kv_heads.size() * step.heads->size)};
+}
 
 Letters letters_of(const DialectPlan& layout, const TrainingStep& step) {
   const auto size = [&](Role role) { return static_cast<double>(layout.size(role)); };
   const double tokens = static_cast<double>(step.micro_batch) * static_cast<double>(step.sequence) /
                         size(Role::kContext);
   const auto bytes = static_cast<double>(step.element_bytes);
+  const HeadWidths widths = head_widths(layout, step);
   return {.activations = bytes * tokens * static_cast<double>(step.hidden),
           .layers = static_cast<double>(step.layers) / size(Role::kPipeline),
           .microbatches = static_cast<double>(step.microbatches),
           .weights = bytes * step.num_parameters() / size(Role::kTensor) / size(Role::kPipeline),
-          .tensor = size(Role::kTensor)};
+          .tensor = size(Role::kTensor),
+          .queries = bytes * tokens * widths.queries,
+          .keys = bytes * tokens * widths.keys};
+}
+
+/// The exchanges of context parallelism.
+class ContextTraffic {
+ public:
+  ContextTraffic(const DialectPlan& layout, const TrainingStep& step)
+      : at_(letters_of(layout, step)),
+        per_layer_(at_.microbatches * at_.layers),
+        wide_(static_cast<int64_t>(step.element_bytes < 4 ? 4 / step.element_bytes : 1)),
+        kv_heads_(step.heads ? split_heads(step.heads->query, step.heads->kv,
+                                           layout.size(Role::kTensor), /*rank=*/0)
+                                   .kv_heads.size()
+                             : std::numeric_limits<int64_t>::max()) {}
+
+  // Keys and values once in each pass, their gradients once more than that.
+  Traffic ring(int64_t n, int64_t copies = 1) const {
+    const int64_t times = 4 + 2 * wide_;
+    return {
+        "", "ring exchange of keys and values, in the backward of their gradients as well",
+        concat("(", times, "n − 4) · M · L · K", copies_text(copies)), Pattern::kRing,
+        static_cast<double>(times * n - 4) * per_layer_ * at_.keys * static_cast<double>(copies)};
+  }
+
+  Traffic gathered(int64_t n) const {
+    const int64_t times = 4 + 2 * wide_;
+    return {"", "all-gather of keys and values in each pass, reduce-scatter of their gradients",
+            concat(times, " · M · L · K · (n−1)"), Pattern::kRing,
+            static_cast<double>(times * (n - 1)) * per_layer_ * at_.keys};
+  }
+
+  Traffic exchanged(int64_t n) const {
+    const int64_t copies = copies_of(n);
+    const double size = at_.queries + at_.keys * static_cast<double>(copies);
+    return {"", "all-to-all of queries, keys and values, and of the output, in each pass",
+            concat("4 · M · L · (Q + K", copies_text(copies), ") · (n−1)/n"), Pattern::kAllToAll,
+            4 * per_layer_ * size * static_cast<double>(n - 1) / static_cast<double>(n)};
+  }
+
+  // How often the ranks of an all-to-all copy each key-value head.
+  int64_t copies_of(int64_t n) const { return std::max<int64_t>(1, n / kv_heads_); }
+
+ private:
+  static std::string copies_text(int64_t copies) {
+    return copies == 1 ? "" : concat(" · ", copies);
+  }
+
+  Letters at_;
+  double per_layer_;
+  int64_t wide_;  // Bytes of a gradient's sum / bytes of an element.
+  int64_t kv_heads_;
+};
+
+Traffic named(Traffic traffic, const std::string& name) {
+  traffic.name = name;
+  return traffic;
+}
+
+std::vector<Traffic> context_traffic(const DialectPlan& layout, const std::string& name,
+                                     const TrainingStep& step) {
+  const ContextTraffic of(layout, step);
+  const int64_t n = layout.size(Role::kContext);
+  const std::string& type = step.context.type;
+  if (type == "all-gather") return {named(of.gathered(n), name)};
+  if (type == "ulysses") return {named(of.exchanged(n), name)};
+  if (type != "hierarchical") return {named(of.ring(n), name)};
+  const int64_t inner = step.context.sizes.at(0);
+  std::vector<Traffic> both;
+  if (inner > 1) both.push_back(named(of.exchanged(inner), "cp_all_to_all"));
+  if (inner < n) both.push_back(named(of.ring(n / inner, of.copies_of(inner)), "cp_ring"));
+  return both;
 }
 
 // The traffic of a role, without the name of its group.
@@ -46,10 +140,6 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
       }
       return Traffic{"", "4 all-reduces of activations per layer and micro-batch",
                      "4 · M · L · A · 2(n−1)/n", Pattern::kRing, 4 * per_layer * 2 * part};
-    case Role::kContext:
-      return Traffic{
-          "", "ring exchange of keys and values per layer, twice as much in the backward",
-          "6 · M · L · A/tp · (n−1)", Pattern::kRing, 6 * per_layer / at.tensor * (n - 1)};
     case Role::kPipeline: {
       const double times = n > 2 ? 2 : 1;
       const bool splits = step.sequence_parallel && at.tensor > 1;  // Each rank its positions.
@@ -71,6 +161,7 @@ std::optional<Traffic> traffic_of(Role role, const DialectPlan& layout, const Tr
       return Traffic{"", "all-reduce of the gradients of a shard", "W/shards · 2(n−1)/n",
                      Pattern::kRing,
                      at.weights / static_cast<double>(layout.size(Role::kShards)) * 2 * part};
+    case Role::kContext:  // context_traffic().
     case Role::kData:
     case Role::kExpertGradients:
     case Role::kExpertTensor:
@@ -135,6 +226,9 @@ std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& s
   check(step, layout);
   std::vector<Traffic> all;
   for (const auto& [role, name] : layout.roles) {
+    if (role == Role::kContext && layout.size(role) > 1) {
+      std::ranges::move(context_traffic(layout, name, step), std::back_inserter(all));
+    }
     std::optional<Traffic> traffic = traffic_of(role, layout, step);
     // Megatron shards its optimizer, but all-reduces gradients.
     const bool counted = role == Role::kShards && layout.find(Role::kGradients) != nullptr;
@@ -146,25 +240,30 @@ std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& s
 }
 
 const char* traffic_assumptions() {
-  return "Elements have 2 bytes (bf16). Collectives run as rings in rank order: an all-reduce "
-         "sends "
-         "2(n−1)/n of the data, an all-gather or a reduce-scatter (n−1)/n. Attention has as many "
-         "key "
-         "as query heads, every layer is alike and, if there are experts, has them; parameters "
-         "are "
+  return "Elements have 2 bytes (bf16), sums of the gradients of keys and values 4. Collectives "
+         "run "
+         "as rings in rank order: an all-reduce sends 2(n−1)/n of the data, an all-gather or a "
+         "reduce-scatter (n−1)/n. Ranks of cp form a ring. Attention has as many key as query "
+         "heads, every layer is alike and, if there are experts, has them; parameters are "
          "12 · layers · hidden² unless given, and experts' parameters are not counted apart. An "
          "estimate to compare layouts by, not a measurement.";
 }
 
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step) {
   const Letters at = letters_of(layout, step);
-  return {{"A",
-           "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
-           at.activations, true},
-          {"W", "bytes of weights per rank: 2 · parameters/(tp · pp)", at.weights, true},
-          {"L", "layers per stage: layers/pp", at.layers},
-          {"M", "micro-batches per step", at.microbatches},
-          {"k", "experts per token", static_cast<double>(step.experts_per_token)}};
+  std::vector<Symbol> symbols{
+      {"A",
+       "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
+       at.activations, true},
+      {"W", "bytes of weights per rank: 2 · parameters/(tp · pp)", at.weights, true},
+      {"L", "layers per stage: layers/pp", at.layers},
+      {"M", "micro-batches per step", at.microbatches},
+      {"k", "experts per token", static_cast<double>(step.experts_per_token)}};
+  if (layout.size(Role::kContext) > 1) {
+    symbols.push_back({"Q", "bytes of a micro-batch's queries on a rank", at.queries, true});
+    symbols.push_back({"K", "bytes of a micro-batch's keys on a rank", at.keys, true});
+  }
+  return symbols;
 }
 
 const char* to_string(Link link) {

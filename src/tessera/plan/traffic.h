@@ -6,10 +6,18 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/plan/context_parallel.h"
 #include "tessera/plan/dialect.h"
 #include "tessera/plan/train_plan.h"
 
 namespace tessera TSR_API {
+
+/// The heads of attention.
+struct AttentionHeads {
+  int64_t query = 1;
+  int64_t kv = 1;
+  int64_t size = 1;  // Elements per head.
+};
 
 /// The model and the batch of the training step to estimate.
 struct TrainingStep {
@@ -23,6 +31,9 @@ struct TrainingStep {
   int64_t element_bytes = 2;                         // bf16.
   /// Sequence parallelism, whose backward pass gathers the inputs of column-parallel layers again.
   bool sequence_parallel = false;
+  /// Default: as many key-value heads as query heads, all together of the hidden size.
+  std::optional<AttentionHeads> heads = std::nullopt;
+  ContextParallelOptions context = {};  // How the ranks of cp exchange.
 
   double num_parameters() const;
 };
@@ -47,7 +58,8 @@ struct Traffic {
 };
 
 /// The traffic of each kind of group with several ranks and significant volume, in the order of
-/// roles: an estimate to compare layouts, under traffic_assumptions().
+/// roles: an estimate to compare layouts, under traffic_assumptions(). Hierarchical context
+/// parallelism has two, named after the groups of its sizes.
 std::vector<Traffic> traffic_of(const DialectPlan& layout, const TrainingStep& step);
 
 /// The layout of a training run, with the roles of its groups. The type is one of

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tessera/base/error.h"
 #include "tests/testkit/throws.h"
@@ -10,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr TrainingStep kStep{.hidden = 100, .layers = 8, .sequence = 1000, .microbatches = 4};
+const TrainingStep kStep{.hidden = 100, .layers = 8, .sequence = 1000, .microbatches = 4};
 
 DialectPlan plan_of(std::string_view dialect, int64_t world, const FlagValues& flags) {
   return plan_in(find_dialect(dialect), {.world = world, .flags = flags});
@@ -36,7 +37,33 @@ TEST(Traffic, ContextParallelRanksPassKeysAndValues) {
   const DialectPlan layout = plan_of("megatron", 8, {{"--cp", "4"}, {"--tp", "2"}});
   const double activations = 2.0 * 250 * 100;
   EXPECT_DOUBLE_EQ(traffic_over(layout, "CONTEXT_PARALLEL_GROUP").bytes,
-                   6 * 4 * 8 * activations / 2 * 3);
+                   (8 * 4 - 4) * 4 * 8 * activations / 2)
+      << "keys and values to 3 ranks, twice; their gradients in fp32 to 4 ranks";
+}
+
+TEST(Traffic, EachExchangeOfContextParallelismHasItsFormula) {
+  const DialectPlan layout = train_layout({.cp = 4, .tp = 2}, "ddp");
+  TrainingStep step = kStep;
+  step.element_bytes = 4;
+  step.heads = AttentionHeads{.query = 8, .kv = 4, .size = 5};
+  const double each = 4 * 8 * 4 * 250;  // Micro-batches, layers, bytes, tokens.
+  const double q = each * 4 * 5;
+  const double k = each * 2 * 5;
+  const auto sent = [&](const std::string& type, const std::vector<int64_t>& sizes = {}) {
+    step.context = {.type = type, .sizes = sizes};
+    std::map<std::string, double> bytes;
+    for (const Traffic& traffic : traffic_of(layout, step)) bytes[traffic.name] = traffic.bytes;
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(sent("ring")["cp"], 2 * (3 * 4 - 2) * k);
+  EXPECT_DOUBLE_EQ(sent("all-gather")["cp"], 6 * 3 * k);
+  EXPECT_DOUBLE_EQ(sent("ulysses")["cp"], 4 * (q + 2 * k) * 3 / 4) << "2 heads on 4 ranks";
+  auto both = sent("hierarchical", {2, 2});
+  EXPECT_DOUBLE_EQ(both["cp_all_to_all"], 4 * (q + k) / 2);
+  EXPECT_DOUBLE_EQ(both["cp_ring"], 2 * (3 * 2 - 2) * k);
+  EXPECT_FALSE(both.contains("cp"));
+  EXPECT_FALSE(sent("hierarchical", {1, 4}).contains("cp_all_to_all"));
+  EXPECT_FALSE(sent("hierarchical", {4, 1}).contains("cp_ring"));
 }
 
 TEST(Traffic, StagesSendToTheirNeighbours) {

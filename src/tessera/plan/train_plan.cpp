@@ -85,6 +85,10 @@ int64_t ParallelDims::world() const {
   return checked_product(std::array{pp, dp_replicate, dp_shard, cp, tp}, "pp × dp × cp × tp");
 }
 
+int64_t ParallelDims::shards() const {
+  return dp_shard > 1 || shard_cp ? dp_shard * cp : 1;
+}
+
 std::string to_string(const ParallelDims& dims) {
   std::vector<std::string> parts;
   for (const auto& [name, member] : kDegrees) {
@@ -109,18 +113,20 @@ void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options) {
             ", which does not divide dp = ", dp, "; choose a divisor");
   dims.dp_replicate = type == "ddp" ? dp : replicas;
   dims.dp_shard = dp / dims.dp_replicate;
+  dims.shard_cp = type != "ddp" && dims.dp_shard == 1 && dims.cp > 1;
 }
 
 Plan train_plan(int64_t world, const ParallelDims& dims, const std::vector<int64_t>& cp_sizes) {
   check_degrees(world, dims);
   const Layout ranks = world_layout(dims);
   const Layout experts = expert_layout(dims);
+  const AxisNames shards = dims.shards() > 1 ? AxisNames{"dp_shard", "cp"} : AxisNames{};
   const AxisNames data{"dp_replicate", "dp_shard"};
   const AxisNames data_and_context{"dp_replicate", "dp_shard", "cp"};
   std::vector<GroupSpec> groups{spec("pp", ranks, {"pp"}),
                                 spec("dp_replicate", ranks, {"dp_replicate"}),
                                 spec("dp_shard", ranks, {"dp_shard"}),
-                                spec("dp_shard_cp", ranks, {"dp_shard", "cp"}),
+                                spec("dp_shard_cp", ranks, shards),
                                 spec("cp", ranks, {"cp"}),
                                 spec("tp", ranks, {"tp"}),
                                 spec("expert_replicate", experts, {"expert_replicate"}),

@@ -20,9 +20,14 @@ struct ParallelDims {
   int64_t tp = 1;            // Ranks that shard each layer.
   int64_t ep = 1;            // Ranks that split the experts of a layer.
   int64_t etp = 1;           // Ranks that shard each expert.
+  /// Whether the ranks of cp hold shards even if dp_shard is 1.
+  bool shard_cp = false;
 
   /// The number of ranks. The expert degrees add none: the same ranks hold the experts.
   int64_t world() const;
+  /// The ranks over which the parameters of a replica are sharded: dp_shard·cp, or 1 if they are
+  /// not.
+  int64_t shards() const;
   friend bool operator==(const ParallelDims&, const ParallelDims&) = default;
 };
 
@@ -39,7 +44,8 @@ struct DataParallelOptions {
   int64_t dp_replicate = 1;  // The replicas of hsdp, the optimizer instances of zero1.
 };
 std::vector<std::string> data_parallel_types();
-/// Sets dp_replicate and dp_shard. ConfigError if the options do not fit together.
+/// Sets dp_replicate, dp_shard and, if dims.cp is above 1, shard_cp. ConfigError if the options do
+/// not fit together.
 void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options);
 
 /// The layout and the groups of a training run.
@@ -52,7 +58,9 @@ void set_data_parallel(ParallelDims& dims, const DataParallelOptions& options);
 /// Each group has one purpose, even if another group has the same ranks:
 ///
 ///   tp, cp, pp, ep, etp                   the strategies themselves
-///   dp_replicate, dp_shard, dp_shard_cp   ranks that hold replicas, ranks that hold shards
+///   dp_replicate, dp_shard                the axes of data parallelism
+///   dp_shard_cp                           ranks that hold the shards of a replica; one rank if
+///                                         ParallelDims::shards() is 1
 ///   expert_replicate, expert_shard        the same for experts
 ///   batch                                 ranks that divide the rows of a batch
 ///   loss                                  sums the loss and its number of tokens

@@ -29,6 +29,18 @@ TEST(TrainPlan, ReplicasOfPipelines) {
   EXPECT_EQ(ranks(plan, 1, "dp_shard_cp"), to_ranks({1}));
 }
 
+TEST(TrainPlan, RanksOfASequenceHoldShardsIfAskedFor) {
+  EXPECT_EQ(ranks(train_plan(4, {.cp = 4}), 1, "dp_shard_cp"), to_ranks({1}));
+  EXPECT_EQ(ranks(train_plan(4, {.cp = 4, .shard_cp = true}), 1, "dp_shard_cp"),
+            to_ranks({0, 1, 2, 3}));
+  const Plan hybrid = train_plan(4, {.dp_replicate = 2, .cp = 2, .shard_cp = true});
+  EXPECT_EQ(ranks(hybrid, 1, "dp_shard_cp"), to_ranks({0, 1}));
+  EXPECT_EQ(ranks(hybrid, 1, "dp_replicate"), to_ranks({1, 3}));
+  EXPECT_EQ((ParallelDims{.cp = 4}).shards(), 1);
+  EXPECT_EQ((ParallelDims{.cp = 4, .shard_cp = true}).shards(), 4);
+  EXPECT_EQ((ParallelDims{.dp_shard = 2, .cp = 4}).shards(), 8);
+}
+
 TEST(TrainPlan, EveryAxis) {
   const Plan plan = train_plan(
       32, {.pp = 2, .dp_replicate = 2, .dp_shard = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1});
@@ -93,6 +105,16 @@ TEST(DataParallelOptions, SetBothDegrees) {
   EXPECT_EQ(dims_of({.dp = 4, .type = "fsdp"}), (ParallelDims{.dp_shard = 4}));
   EXPECT_EQ(dims_of({.dp = 4, .type = "hsdp", .dp_replicate = 2}),
             (ParallelDims{.dp_replicate = 2, .dp_shard = 2}));
+  const auto with_context = [](const DataParallelOptions& options) {
+    ParallelDims dims{.cp = 2};
+    set_data_parallel(dims, options);
+    return dims.shards();
+  };
+  EXPECT_EQ(with_context({.type = "ddp"}), 1);
+  EXPECT_EQ(with_context({.type = "fsdp"}), 2);
+  EXPECT_EQ(with_context({.type = "zero1"}), 2);
+  EXPECT_EQ(with_context({.dp = 2, .type = "hsdp", .dp_replicate = 2}), 2);
+  EXPECT_EQ(with_context({.dp = 2, .type = "fsdp"}), 4);
 }
 
 TEST(DataParallelOptions, ThatDoNotFitAreRefused) {

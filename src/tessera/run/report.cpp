@@ -108,7 +108,9 @@ TrainingStep training_step(const TrainConfig& config, const ModelSize& model) {
           .microbatches = slices,
           .parameters = model.parameters,
           .element_bytes = element_bytes(config.train.dtype),
-          .sequence_parallel = parallel.sp};
+          .sequence_parallel = parallel.sp,
+          .heads = model.heads,
+          .context = context_of(parallel)};
 }
 
 // Whether the ranks have different numbers of rows or layers, or send activations twice: the

@@ -7,6 +7,7 @@
 #include "tessera/base/export.h"
 #include "tessera/config/train_config.h"
 #include "tessera/draw/report_page.h"
+#include "tessera/plan/traffic.h"
 #include "tessera/run/metrics.h"
 
 namespace tessera TSR_API {
@@ -22,6 +23,7 @@ struct ModelSize {
   int64_t hidden = 0;
   int64_t layers = 0;
   int64_t parameters = 0;
+  AttentionHeads heads = {};
 };
 
 /// What rank 0 sent in this step: one line per group, with the formula of its role where there is

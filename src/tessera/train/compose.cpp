@@ -110,7 +110,7 @@ std::shared_ptr<DataParallel> shard(ModelStage& stage, const Model& model, const
 std::shared_ptr<DataParallel> data_parallel_of(ModelStage& stage, const Model& model,
                                                const RealizedPlan& plan,
                                                const ComposeOptions& options) {
-  const bool shards = plan.group("dp_shard").size() > 1;
+  const bool shards = plan.group("dp_shard_cp").size() > 1;
   return shards ? shard(stage, model, plan, options) : replicate(stage, plan, options);
 }
 
@@ -154,9 +154,12 @@ Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel
                      const Splits& splits) {
   const auto forward = [units = stage.units, splits](const Tensors& inputs,
                                                      const StagePass& given) {
-    const Pass pass = splits.pass(given);
+    Pass pass = splits.pass(given);
     at::Tensor x = inputs.at(0);
-    for (const Unit& unit : units) x = unit.forward(x, pass);
+    for (const Unit& unit : units) {
+      pass.unit = unit.name;
+      x = unit.forward(x, pass);
+    }
     return Tensors{x};
   };
   return {.index = stage.index,
@@ -182,8 +185,8 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
-  const auto context = std::make_shared<const ContextParallel>(
-      context_groups(plan, options.context), options.context);
+  const auto context =
+      std::make_shared<ContextParallel>(context_groups(plan, options.context), options.context);
   const auto balance =
       std::make_shared<TrainBalance>(model.balance, plan, options.sequence, options.schedule);
   const Splits splits{tensor, context, expert_parallel(plan, options), balance, options.device};

@@ -60,6 +60,7 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
     parts_.pipeline.evaluate({.inputs = batch.inputs, .keywords = batch.keywords});
   });
   const UnitRecorder units = begin_record(step);
+  parts_.context->record(units);
   for (const auto& stage : parts_.data_parallel) {
     stage->record(units);
     stage->begin_step();

@@ -36,7 +36,7 @@ struct EngineParts {
   RealizedPlan plan;
   Parameters parameters;  // Updated by this rank's optimizer.
   TensorGradients tensor;
-  std::shared_ptr<const ContextParallel> context;
+  std::shared_ptr<ContextParallel> context;
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;
   std::shared_ptr<TrainBalance> balance;
@@ -93,7 +93,8 @@ class Engine {
   /// Receives the times of a recorded step.
   struct Recorder {
     std::function<void(const PipelineRecord&)> pipeline = {};  // On the ranks of the first replica.
-    std::function<void(const UnitRecord&)> units = {};  // On all ranks, if units are sharded.
+    /// On all ranks, if units are sharded or sequences are split.
+    std::function<void(const UnitRecord&)> units = {};
   };
   /// Records one of `every` steps from now on; 0 records none. All ranks begin a recorded step at
   /// the same time.

@@ -45,6 +45,7 @@ ParallelDims any_dims() {
     dims.*degree = *rc::gen::inRange<int64_t>(1, std::min<int64_t>(left, 4) + 1);
     left /= dims.*degree;
   }
+  dims.shard_cp = dims.dp_shard == 1 && *rc::gen::arbitrary<bool>();
   const int64_t ranks = dims.world() / dims.pp;
   while (ranks % (dims.ep = *rc::gen::inRange<int64_t>(1, 5)) != 0) {
   }
@@ -132,9 +133,9 @@ int64_t expected_holders(const ParallelDims& dims, const Plan& plan, const Count
   if (counts.of_expert) {
     const Layout& experts = plan.layout("experts");
     const int64_t shards = experts.axis("expert_shard").size();
-    return experts.axis("expert_replicate").size() * (dims.dp_shard > 1 ? 1 : shards);
+    return experts.axis("expert_replicate").size() * (dims.shards() > 1 ? 1 : shards);
   }
-  const int64_t unsharded = dims.dp_shard > 1 ? 1 : dims.cp;
+  const int64_t unsharded = dims.shards() > 1 ? 1 : dims.cp;
   return dims.dp_replicate * unsharded * counts.tensor_copies;
 }
 

@@ -61,6 +61,7 @@ Recompute recompute_of(const ParallelSection& parallel) {
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options,
                const Checkpoint* checkpoint) {
   Model model = llama_model(shape, options);
+  if (!config.data.documents) model.ignored_target.reset();  // Every target counts.
   if (checkpoint != nullptr) {
     check_model(*checkpoint, Llama(shape).named_parameters());
     model.fill = [=](const Parameters& parameters) { load_parameters(*checkpoint, parameters); };

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
-#include "tessera/layer/attention.h"
+#include "tessera/layer/window_attention.h"
 #include "tessera/parallel/context/internal/exchanges.h"
 #include "tessera/plan/packed_documents.h"
 
@@ -57,45 +57,51 @@ at::Tensor ContextParallel::positions(int64_t length, const PackedRows* document
   for (const RowsLayout& row :
        batch_layout(options_.layout, {rows, length, groups_.cp.size()}, documents)) {
     const Positions& own = own_positions(row, groups_.cp);
-    lists.push_back(row.documents.empty() ? own : positions_in_documents(own, row.documents));
+    const DocumentLengths& lengths = row.mask.documents;
+    lists.push_back(lengths.empty() ? own : positions_in_documents(own, lengths));
   }
   return tensor_of(lists);
 }
 
 at::Tensor ContextParallel::attend(const at::Tensor& queries, const at::Tensor& keys,
-                                   const at::Tensor& values, const Pass& pass) const {
+                                   const at::Tensor& values, int64_t window,
+                                   const Pass& pass) const {
   if (groups_.cp.size() == 1) {
     Pass alone = pass;
     alone.context = nullptr;
-    return causal_attention(queries, keys, values, alone);
+    return window_attention(queries, keys, values, window, alone);
   }
   const AttentionInputs inputs{queries.transpose(1, 2), keys.transpose(1, 2),
                                values.transpose(1, 2)};
-  return attend_by_type(inputs, pass).transpose(1, 2);
+  return attend_by_type(inputs, window, pass).transpose(1, 2);
 }
 
-at::Tensor ContextParallel::attend_by_type(const AttentionInputs& inputs, const Pass& pass) const {
+at::Tensor ContextParallel::attend_by_type(const AttentionInputs& inputs, int64_t window,
+                                           const Pass& pass) const {
   const Group& cp = groups_.cp;
-  const auto layout = std::make_shared<const BatchLayout>(
+  const UnitLog log = recorder_.log_of(pass.unit);
+  BatchLayout made =
       batch_layout(options_.layout, {inputs.q.size(0), inputs.q.size(2) * cp.size(), cp.size()},
-                   pass.documents.get()));
+                   pass.documents.get());
+  if (window > 0) set_window(made, window);
+  const auto layout = std::make_shared<const BatchLayout>(std::move(made));
   if (options_.type == "ring") {
-    return custom_attention(inputs, ring_attention(cp, layout), pass.kept);
+    return custom_attention(inputs, ring_attention(cp, layout, log), pass.kept);
   }
   if (options_.type == "all-gather") {
-    return custom_attention(inputs, gathered_attention(cp, layout, options_.head_stride),
+    return custom_attention(inputs, gathered_attention(cp, layout, options_.head_stride, log),
                             pass.kept);
   }
   const Group& inner = options_.type == "ulysses" ? cp : *groups_.all_to_all;
   const int64_t size = inner.size();
   const int64_t first = cp.rank().value / size * size;
-  const HeadExchange exchange(inner, *layout, {first, first + size});
+  const HeadExchange exchange(inner, *layout, {first, first + size}, log);
   const auto outer = std::make_shared<const BatchLayout>(joined(*layout, size));
   const AttentionKernel kernel = options_.type == "ulysses"
-                                     ? block_attention(blocks_between(*outer, 0, 0))
-                                     : ring_attention(*groups_.ring, outer);
-  const AttentionInputs heads = exchange.to_heads(inputs);
-  return exchange.to_tokens(custom_attention(heads, kernel, pass.kept));
+                                     ? recorded(block_attention(blocks_between(*outer, 0, 0)), log)
+                                     : ring_attention(*groups_.ring, outer, log);
+  const AttentionInputs heads = exchange.to_heads(inputs, pass.kept);
+  return exchange.to_tokens(custom_attention(heads, kernel, pass.kept), pass.kept);
 }
 
 }  // namespace tessera

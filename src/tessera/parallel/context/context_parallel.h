@@ -10,6 +10,7 @@
 #include "tessera/layer/custom_attention.h"
 #include "tessera/layer/documents.h"
 #include "tessera/layer/pass.h"
+#include "tessera/parallel/unit_recorder.h"
 #include "tessera/plan/context_parallel.h"
 
 namespace tessera TSR_API {
@@ -45,16 +46,21 @@ class ContextParallel final : public ContextAttention {
   at::Tensor positions(int64_t length, const PackedRows* documents = nullptr) const;
 
   /// Exact attention; sums over keys of several ranks are in float32, or float64 for float64.
-  /// Pass::kept keeps the output and its log-sum-exp.
+  /// Pass::kept keeps the output and its log-sum-exp, and the results of all-to-alls.
   at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                    const Pass& pass) const override;
+                    int64_t window, const Pass& pass) const override;
   int64_t ranks() const override { return groups_.cp.size(); }
 
+  /// Where the units of passes from now on record their exchanges and products. No pass may run
+  /// meanwhile.
+  void record(const UnitRecorder& recorder) { recorder_ = recorder; }
+
  private:
-  at::Tensor attend_by_type(const AttentionInputs& inputs, const Pass& pass) const;
+  at::Tensor attend_by_type(const AttentionInputs& inputs, int64_t window, const Pass& pass) const;
 
   ContextGroups groups_;
   ContextParallelOptions options_;
+  UnitRecorder recorder_ = {};
 };
 
 }  // namespace tessera

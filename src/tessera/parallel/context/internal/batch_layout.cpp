@@ -59,15 +59,19 @@ BatchLayout batch_layout(const std::string& name, const BatchShape& shape,
     const ContextLayout layout = make_context_layout(name, lengths, shape.ranks);
     TSR_CHECK(layout.length() == shape.length, "the documents of row ", row, " have ",
               layout.length(), " tokens, but a sequence has ", shape.length);
-    rows.push_back({{row, row + 1}, lengths, ranks_of(layout)});
+    rows.push_back({{row, row + 1}, {lengths}, ranks_of(layout)});
   }
   return rows;
+}
+
+void set_window(BatchLayout& layout, int64_t window) {
+  for (RowsLayout& rows : layout) rows.mask.window = window;
 }
 
 BatchLayout joined(const BatchLayout& layout, int64_t size) {
   BatchLayout made;
   for (const RowsLayout& rows : layout) {
-    RowsLayout& to = made.emplace_back(RowsLayout{rows.rows, rows.documents, {}});
+    RowsLayout& to = made.emplace_back(RowsLayout{rows.rows, rows.mask, {}});
     const auto ranks = static_cast<int64_t>(rows.ranks.size());
     for (int64_t first = 0; first < ranks; first += size) {
       to.ranks.push_back(concatenated(rows.ranks, {first, first + size}));
@@ -81,7 +85,7 @@ AttentionBlocks blocks_between(const BatchLayout& layout, int64_t queries, int64
   AttentionBlocks blocks;
   for (const RowsLayout& rows : layout) {
     add_causal_blocks(blocks, rows.rows, rows.ranks[static_cast<size_t>(queries)],
-                      rows.ranks[static_cast<size_t>(keys)], rows.documents);
+                      rows.ranks[static_cast<size_t>(keys)], rows.mask);
   }
   return blocks;
 }

@@ -18,7 +18,7 @@ using Positions = std::vector<int64_t>;
 /// The positions that each rank holds of some rows, in ascending order.
 struct RowsLayout {
   Span rows;
-  DocumentLengths documents;  // Empty: one.
+  CausalMask mask;  // Without documents: one.
   std::vector<Positions> ranks;
 };
 
@@ -34,6 +34,8 @@ struct BatchShape {
 /// The layout of this name. ConfigError if the documents do not fit the shape.
 BatchLayout batch_layout(const std::string& name, const BatchShape& shape,
                          const PackedRows* documents);
+
+void set_window(BatchLayout& layout, int64_t window);
 
 /// The layout of ranks / `size` ranks: each holds the positions of `size` consecutive ones.
 BatchLayout joined(const BatchLayout& layout, int64_t size);

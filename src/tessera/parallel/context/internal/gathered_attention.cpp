@@ -10,6 +10,7 @@
 
 #include "tessera/comm/collectives.h"
 #include "tessera/parallel/context/internal/exchanges.h"
+#include "tessera/parallel/recorded_work.h"
 
 namespace tessera::context::detail {
 namespace {
@@ -37,15 +38,17 @@ GatheredBlocks gathered_blocks(const BatchLayout& layout, int64_t rank, int64_t 
     const Positions& own = rows.ranks[static_cast<size_t>(rank)];
     Positions keys(own.size() * rows.ranks.size());
     std::iota(keys.begin(), keys.end(), 0);
-    add_causal_blocks(all, rows.rows, own, keys, rows.documents);
+    add_causal_blocks(all, rows.rows, own, keys, rows.mask);
   }
   if (all.size() > count) return by_rank;
   return {.parts = {std::move(all)}, .ascending = true};
 }
 
 struct GatheredAttention {
-  GatheredAttention(const Group& given, const SharedLayout& layout, int64_t stride)
+  GatheredAttention(const Group& given, const SharedLayout& layout, int64_t stride,
+                    const UnitLog& records)
       : group(given),
+        log(records),
         head_stride(stride),
         blocks(gathered_blocks(*layout, given.rank().value, given.size())),
         ascending(orders_of(*layout, {0, given.size()})),
@@ -55,11 +58,13 @@ struct GatheredAttention {
     std::vector<at::Tensor> outputs;
     std::vector<at::Tensor> log_sum_exps;
     for_each_stride(in, [&](int64_t head, const std::vector<at::Tensor>& parts) {
+      const UnitSpan product = log.begin(UnitAction::kAttend);
       AttentionSum sum(queries_of(in, in.q, head));
       for (size_t i = 0; i < parts.size(); ++i) {
         sum.add(parts[i][0], parts[i][1], blocks.parts[i]);
       }
       const AttentionKernel::Results results = sum.results();
+      product.end();
       outputs.push_back(results[0]);
       log_sum_exps.push_back(results[1]);
     });
@@ -70,13 +75,14 @@ struct GatheredAttention {
                            const AttentionKernel::Results& results) const {
     std::vector<at::Tensor> of_queries;
     std::vector<at::Tensor> of_keys;
-    std::optional<Work> sending;  // Of the heads before.
+    std::optional<RecordedWork<Work>> sending;  // Of the heads before.
     const auto finish = [&] {
       if (sending) of_keys.push_back((*std::move(sending)).wait()[0]);
       sending.reset();
     };
     for_each_stride(in, [&](int64_t head, const std::vector<at::Tensor>& parts) {
       const auto own = [&](const at::Tensor& x) { return queries_of(in, x, head); };
+      const UnitSpan product = log.begin(UnitAction::kAttend);
       AttentionGradients gradients(own(gradient), own(in.q), {own(results[0]), own(results[1])});
       std::vector<at::Tensor> sums;
       for (size_t i = 0; i < parts.size(); ++i) {
@@ -85,8 +91,9 @@ struct GatheredAttention {
         gradients.add(parts[i][0], parts[i][1], blocks.parts[i], sums[i][0], sums[i][1]);
       }
       of_queries.push_back(gradients.queries());
+      product.end();
       finish();
-      sending.emplace(reduce_scatter(split(sums), group));
+      sending.emplace(reduce_scatter(split(sums), group), log, UnitAction::kExchange);
     });
     finish();
     const at::Tensor all = at::cat(of_keys, 1 + kHeads).to(in.k.scalar_type());
@@ -94,6 +101,7 @@ struct GatheredAttention {
   }
 
   Group group;
+  UnitLog log;
   int64_t head_stride;
   GatheredBlocks blocks;
   Orders ascending, by_rank;
@@ -105,9 +113,10 @@ struct GatheredAttention {
     return x.narrow(kHeads, head * times, head_stride * times);
   }
 
-  Work start_gather(const AttentionInputs& in, int64_t head) const {
+  RecordedWork<Work> start_gather(const AttentionInputs& in, int64_t head) const {
     const auto own = [&](const at::Tensor& x) { return x.narrow(kHeads, head, head_stride); };
-    return all_gather(at::stack({own(in.k), own(in.v)}).unsqueeze(0), group);
+    return {all_gather(at::stack({own(in.k), own(in.v)}).unsqueeze(0), group), log,
+            UnitAction::kExchange};
   }
 
   // Keys and values, [2, batch, heads, positions, head size], of each part.
@@ -128,7 +137,7 @@ struct GatheredAttention {
   template <class Compute>
   void for_each_stride(const AttentionInputs& in, const Compute& compute) const {
     const int64_t heads = in.k.size(kHeads);
-    std::optional<Work> next(start_gather(in, 0));
+    std::optional<RecordedWork<Work>> next(start_gather(in, 0));
     for (int64_t head = 0; head < heads; head += head_stride) {
       const at::Tensor gathered = (*std::move(next)).wait();
       next.reset();
@@ -141,8 +150,8 @@ struct GatheredAttention {
 }  // namespace
 
 AttentionKernel gathered_attention(const Group& group, const SharedLayout& layout,
-                                   int64_t head_stride) {
-  const auto shared = std::make_shared<const GatheredAttention>(group, layout, head_stride);
+                                   int64_t head_stride, const UnitLog& log) {
+  const auto shared = std::make_shared<const GatheredAttention>(group, layout, head_stride, log);
   return {.forward = [shared](const AttentionInputs& in) { return shared->forward(in); },
           .backward =
               [shared](const at::Tensor& gradient, const AttentionInputs& in,

@@ -4,6 +4,7 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/differentiable.h"
 #include "tessera/parallel/context/internal/exchanges.h"
+#include "tessera/parallel/recorded_work.h"
 
 namespace tessera::context::detail {
 namespace {
@@ -23,16 +24,22 @@ at::Tensor enough_heads(const at::Tensor& heads, int64_t ranks) {
 
 }  // namespace
 
-HeadExchange::HeadExchange(const Group& group, const BatchLayout& layout, Span ranks)
+HeadExchange::HeadExchange(const Group& group, const BatchLayout& layout, Span ranks,
+                           const UnitLog& log)
     : group_(group),
       ascending_(std::make_shared<const Orders>(orders_of(layout, ranks))),
-      by_rank_(std::make_shared<const Orders>(inverse(*ascending_))) {}
+      by_rank_(std::make_shared<const Orders>(inverse(*ascending_))),
+      log_(log) {}
+
+at::Tensor HeadExchange::exchanged(const at::Tensor& sent) const {
+  return RecordedWork(all_to_all(sent, group_), log_, UnitAction::kExchange).wait();
+}
 
 // [batch, ranks · heads, tokens, size] → [batch, heads, ranks · tokens, size]
 at::Tensor HeadExchange::heads_of(const at::Tensor& tokens) const {
   const at::Tensor sent =
       tokens.unflatten(kHeads, {group_.size(), -1}).transpose(0, 1).contiguous();
-  const at::Tensor received = all_to_all(sent, group_).wait();  // [ranks, batch, heads, …]
+  const at::Tensor received = exchanged(sent);  // [ranks, batch, heads, …]
   return reordered(received.permute({1, 2, 0, 3, 4}).flatten(kPositions, 3), *ascending_,
                    kPositions);
 }
@@ -42,12 +49,12 @@ at::Tensor HeadExchange::tokens_of(const at::Tensor& heads) const {
                               .unflatten(kPositions, {group_.size(), -1})
                               .permute({2, 0, 1, 3, 4})
                               .contiguous();
-  const at::Tensor received = all_to_all(sent, group_).wait();
+  const at::Tensor received = exchanged(sent);
   return received.transpose(0, 1).flatten(kHeads, kHeads + 1);
 }
 
 // One all-to-all for all three.
-AttentionInputs HeadExchange::to_heads(const AttentionInputs& inputs) const {
+AttentionInputs HeadExchange::to_heads(const AttentionInputs& inputs, KeptResults* kept) const {
   const int64_t ranks = group_.size();
   std::vector<at::Tensor> parts;
   std::vector<int64_t> sizes;
@@ -57,16 +64,22 @@ AttentionInputs HeadExchange::to_heads(const AttentionInputs& inputs) const {
     sizes.push_back(parts.back().size(kHeads + 1));
   }
   const at::Tensor joined = at::cat(parts, kHeads + 1).flatten(kHeads, kHeads + 1);
-  const at::Tensor exchanged = differentiable::linear_map(
-      joined, [this](const at::Tensor& x) { return heads_of(x); },
+  const at::Tensor heads = differentiable::linear_map(
+      joined,
+      [&](const at::Tensor& x) {
+        return kept_or_computed(kept, [&] { return KeptResults::Results{heads_of(x)}; }).at(0);
+      },
       [self = *this](const at::Tensor& gradient) { return self.tokens_of(gradient); });
-  const std::vector<at::Tensor> split = exchanged.split_with_sizes(sizes, kHeads);
+  const std::vector<at::Tensor> split = heads.split_with_sizes(sizes, kHeads);
   return {split[0], split[1], split[2]};
 }
 
-at::Tensor HeadExchange::to_tokens(const at::Tensor& output) const {
+at::Tensor HeadExchange::to_tokens(const at::Tensor& output, KeptResults* kept) const {
   return differentiable::linear_map(
-      output, [this](const at::Tensor& x) { return tokens_of(x); },
+      output,
+      [&](const at::Tensor& x) {
+        return kept_or_computed(kept, [&] { return KeptResults::Results{tokens_of(x)}; }).at(0);
+      },
       [self = *this](const at::Tensor& gradient) { return self.heads_of(gradient); });
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tessera/parallel/fsdp/fsdp_options.h"
-#include "tessera/parallel/fsdp/internal/unit_work.h"
+#include "tessera/parallel/recorded_work.h"
 #include "tessera/parallel/unit_recorder.h"
 #include "tessera/tensor/parameter.h"
 
@@ -103,8 +103,8 @@ class FlatShard {
   at::Tensor collected_ = {};  // Gradients of earlier passes, flat.
   at::Tensor sums_ = {};       // Of this rank's piece.
   std::vector<bool> seen_ = {};
-  std::optional<UnitWork> gather_ = std::nullopt;
-  std::optional<UnitWork> reduce_ = std::nullopt;  // Over the shards, then over the replicas.
+  std::optional<RecordedWork<Work>> gather_ = std::nullopt;
+  std::optional<RecordedWork<Work>> reduce_ = std::nullopt;  // Over the shards, then the replicas.
   UnitLog log_ = {};
   UnitSpan held_ = {};
   bool is_advanced_ = false;

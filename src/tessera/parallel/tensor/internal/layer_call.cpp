@@ -48,11 +48,6 @@ Work start_sum(const at::Tensor& partial, const TensorParallel& tensor) {
   return reduce_scatter(partial, tensor.group, ReduceOp::kSum, kPositions);
 }
 
-KeptResults::Results kept_or_computed(KeptResults* kept,
-                                      const std::function<KeptResults::Results()>& compute) {
-  return kept == nullptr ? compute() : kept->results(compute);
-}
-
 LayerCall::LayerCall(const Pass& pass, std::span<const LinearWeights> layers)
     : tensor(*pass.tensor), layers(layers.begin(), layers.end()) {
   if (pass.deferred == nullptr) return;

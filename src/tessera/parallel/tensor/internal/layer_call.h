@@ -31,10 +31,6 @@ Work start_gather(const at::Tensor& x, const TensorParallel& tensor);
 /// The sum over the ranks: with sequence parallelism of this rank's positions, otherwise in place.
 Work start_sum(const at::Tensor& partial, const TensorParallel& tensor);
 
-/// The results of `compute`, through `kept` if it is not null.
-KeptResults::Results kept_or_computed(KeptResults* kept,
-                                      const std::function<KeptResults::Results()>& compute);
-
 /// What the backward pass of linear layers needs, in addition to saved tensors. Autograd can only
 /// save its own types.
 struct LayerCall : torch::CustomClassHolder {
