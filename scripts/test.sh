@@ -16,7 +16,7 @@ run_ctest() {
   say "running the tests of build/$preset"
   # For a whole program of tests. Those that could wait for ever have a shorter limit of their own.
   local seconds=900
-  [[ -z ${TESSERA_SOAK-} ]] || seconds=14400
+  [[ -z ${TESSERA_SOAK-}${TESSERA_MATRIX-} ]] || seconds=14400
   # Several tests share the cores. Compute threads that spin while they wait for one that is not running make such a test up to 40 times slower.
   OMP_WAIT_POLICY=passive in_group ctest --test-dir "$root/build/$preset" --output-on-failure --timeout "$seconds" -j "$(nproc)" "$@"
   lap "tests of build/$preset"
@@ -84,9 +84,24 @@ fuzz() {
   "$root/tests/fuzz/soak" "$root/build/fuzz/fuzz"
 }
 
+# Every layout of tests/e2e/parity_layouts beside one process and PyTorch.
+run_matrix() {
+  local table=$root/build/release/parity.md
+  build_everything tools
+  rm -f "$table"
+  TESSERA_MATRIX=1 run_ctest release --no-tests=error -R '^e2e\.parity$'
+  [[ -e $table ]] || die "no layout was compared, since transformers could not be installed; ctest says why"
+  cat "$table"
+}
+
 run_tests() {
   local flag soak='' flags=()
   for flag in "$@"; do
+    if [[ $flag == --matrix ]]; then
+      (($# == 1)) || misused "test --matrix takes no other flag, but got '$*'"
+      run_matrix
+      return
+    fi
     if [[ $flag == --soak ]]; then soak=1; else flags+=("$flag"); fi
   done
   # How many random inputs each property is tried on; a failure prints what repeats it.

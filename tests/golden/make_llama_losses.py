@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_llama_losses.py MODELS [BATCH]: the losses of 20 training steps of each Hugging Face folder in MODELS, as JSON on stdout.
+"""make_llama_losses.py MODELS: the losses of 20 training steps of each Hugging Face folder in MODELS, as JSON on stdout.
 
 The peer is transformers' model under torch.optim.AdamW, in float32 on one thread. Row i of step k begins at token
 (k*batch + i)*seq modulo (tokens - seq - 1); the loss is the mean cross-entropy before the update.
@@ -12,8 +12,7 @@ import sys
 import torch
 import transformers
 
-STEPS, SEQ, LR, WEIGHT_DECAY, TOKENS = 20, 32, 1e-3, 0.1, 1000
-BATCH = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+STEPS, BATCH, SEQ, LR, WEIGHT_DECAY, TOKENS = 20, 4, 32, 1e-3, 0.1, 1000
 
 
 def make_tokens(vocab):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_moe.py FOLDER: relatives of the Llama, made and trained by transformers, for tests/e2e/moe_parity.
+"""make_peers.py FOLDER: the Llama and its relatives, made and trained by transformers, for tests/e2e/parity.
 
 FOLDER/models/NAME is a folder as transformers saves it, with answers.safetensors: tokens and logits. FOLDER/after/NAME holds the weights
 after 20 steps, FOLDER/peer.json the cross-entropy and the balancing loss of each step and the number of experts without a token, and
@@ -19,8 +19,11 @@ from safetensors.torch import save_file
 STEPS, BATCH, SEQ, LR, WEIGHT_DECAY, VOCAB = 20, 8, 32, 1e-3, 0.1, 64
 SMALL = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=128)
+LLAMA = dict(num_hidden_layers=8, rms_norm_eps=1e-5)
 EXPERTS = dict(num_experts_per_tok=2, router_aux_loss_coef=0.02)
 MODELS = {
+    "llama": ("Llama", dict(LLAMA, num_key_value_heads=4)),
+    "llama_tied": ("Llama", dict(LLAMA, tie_word_embeddings=True)),
     "mistral": ("Mistral", dict(sliding_window=9)),
     "qwen3": ("Qwen3", dict(head_dim=16, tie_word_embeddings=True)),
     "mixtral": ("Mixtral", dict(num_local_experts=4, **EXPERTS)),
@@ -33,7 +36,7 @@ MODELS = {
 def make_model(name):
     family, fields = MODELS[name]
     torch.manual_seed(30)
-    config = getattr(transformers, family + "Config")(**SMALL, **fields)
+    config = getattr(transformers, family + "Config")(**{**SMALL, **fields})
     model = getattr(transformers, family + "ForCausalLM")(config)
     with torch.no_grad():
         for parameter, values in model.named_parameters():
