@@ -13,6 +13,7 @@ constexpr std::array kVerbs{
     Verb{"watch", "show the report of a run in the browser, while the run goes on", run_watch},
     Verb{"export", "write the weights of a run or checkpoint as a Hugging Face folder", run_export},
     Verb{"checkpoint", "list, show, verify, compare and convert checkpoints", run_checkpoint},
+    Verb{"generate", "continue prompts with a trained model"},
     Verb{"tokenize", "encode texts into a file of tokens to train on", run_tokenize},
     Verb{"ranks", "show how ranks form groups, without starting any process", run_ranks},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", run_run},

@@ -2,13 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <utility>
 
+#include "tessera/base/text.h"
 #include "tests/e2e/train_fixture.h"
 
 namespace tessera {
 namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testkit::Finished;
 
 // The rate grows until gradient norms are spikes. Shards that are kept gathered must take the
 // weights of the checkpoint, too.

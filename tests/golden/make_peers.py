@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_peers.py FOLDER: the Llama and its relatives, made and trained by transformers, for tests/e2e/parity.
+"""make_peers.py FOLDER: the Llama and its relatives, made and trained by transformers, for tests/e2e/parity and generate.
 
 FOLDER/models/NAME is a folder as transformers saves it, with answers.safetensors: tokens and logits. FOLDER/after/NAME holds the weights
 after 20 steps, FOLDER/peer.json the cross-entropy and the balancing loss of each step and the number of experts without a token, and

@@ -19,7 +19,7 @@
 #include "tessera/format/checkpoint/shard_files.h"
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
-#include "tessera/run/run_folder.h"
+#include "tessera/run/model_source.h"
 
 namespace tessera::cli {
 namespace {
@@ -48,24 +48,6 @@ int64_t parse_bytes(std::string_view text) {
   TSR_CHECK(number && *number > 0 && (unit.empty() || known != kUnits.end()), "--shard-size ", text,
             " is not a size; give bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
   return unit.empty() ? *number : checked_multiply(*number, known->bytes, "--shard-size");
-}
-
-// The model folder of a run that has ended; "" if there is none. config.json is written after the
-// weights: if it exists, they are complete.
-std::string model_of(const std::string& run) {
-  const fs::path model = fs::path(run) / RunFolder::kModel;
-  return fs::exists(model / "config.json") ? model.string() : "";
-}
-
-std::string checkpoint_of(const std::string& path) {
-  try {
-    return find_checkpoint(path);
-  } catch (const DataError&) {
-    const bool is_run = fs::exists(fs::path(path) / RunFolder::kMetrics);
-    throw DataError(concat(path, is_run ? " holds no weights and no checkpoint; train again with "
-                                          "--run.save=true or --save-every N"
-                                        : " is neither a run directory nor a checkpoint"));
-  }
 }
 
 bool is_weight(const std::string& name) {
@@ -128,14 +110,10 @@ void write_config(const std::string& text, const std::string& to) {
 void export_checkpoint(const std::string& path, bool ema, const std::string& to,
                        int64_t shard_bytes) {
   const Checkpoint checkpoint(path);
-  const auto config = checkpoint.index().state.find("config.json");
-  if (config == checkpoint.index().state.end()) {
-    throw DataError(
-        concat(path, " holds no config.json of a model; was it saved by tessera train?"));
-  }
+  const std::string config = stored_model_text(checkpoint);
   verify_files(checkpoint, ema ? "" : kModelSubfolder);
   copy_weights(checkpoint, ExportedTensors(ema), to, shard_bytes);
-  write_config(config->second, to);
+  write_config(config, to);
 }
 
 void check_empty(const std::string& folder) {
@@ -174,11 +152,12 @@ int run_export(const std::vector<std::string>& arguments) {
 
   TSR_CHECK(!flags.folder.empty(), "a run and a new folder are wanted: tessera export RUN DIR");
   const int64_t shard_bytes = parse_bytes(flags.shard_size);
-  const std::string model = flags.ema ? "" : model_of(flags.run);
-  const std::string checkpoint = model.empty() ? checkpoint_of(flags.run) : "";
+  // Averages are in checkpoints alone.
+  const ModelSource source =
+      flags.ema ? ModelSource{find_checkpoint(flags.run), true} : find_model(flags.run);
   check_empty(flags.folder);
-  model.empty() ? export_checkpoint(checkpoint, flags.ema, flags.folder, shard_bytes)
-                : export_model(model, flags.folder, shard_bytes);
+  source.is_checkpoint ? export_checkpoint(source.path, flags.ema, flags.folder, shard_bytes)
+                       : export_model(source.path, flags.folder, shard_bytes);
   std::cout << concat(visible(flags.folder), " holds ", WeightFiles(flags.folder).files().size(),
                       " weight file(s) and config.json; transformers loads it by "
                       "LlamaForCausalLM.from_pretrained\n");
