@@ -43,7 +43,7 @@ TEST(Traffic, ContextParallelRanksPassKeysAndValues) {
 }
 
 TEST(Traffic, EachExchangeOfContextParallelismHasItsFormula) {
-  const DialectPlan layout = train_layout({.cp = 4, .tp = 2}, "ddp");
+  const DialectPlan layout = train_layout({.cp = 4, .tp = 2}, "ddp", false);
   TrainingStep step = kStep;
   step.element_bytes = 4;
   step.heads = AttentionHeads{.query = 8, .kv = 4, .size = 5};
