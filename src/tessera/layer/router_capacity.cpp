@@ -70,6 +70,11 @@ RouterCapacity::RouterCapacity(const CapacityOptions& options, int64_t experts, 
             options.factor, "; it must be a finite number above 0");
 }
 
+void RouterCapacity::begin() {
+  end();
+  in_step_ = true;
+}
+
 void RouterCapacity::end() {
   in_step_ = false;
   dropped_.clear();

@@ -52,7 +52,8 @@ class RouterCapacity {
 
   const CapacityOptions& options() const& { return options_; }
 
-  void begin() { in_step_ = true; }
+  /// Also after a step that failed.
+  void begin();
   /// Nothing is dropped from now on.
   void end();
 

@@ -103,6 +103,9 @@ TEST(RouterCapacity, ADecisionStandsUntilTheStepEnds) {
                         .weights = all.weights.narrow(1, i, 2)};
     EXPECT_TRUE(capacity.keep(slice, places.narrow(1, i, 2), 0).equal(whole.narrow(1, i, 2)));
   }
+  capacity.begin();  // Another step, though nobody has ended the one before.
+  const Routing few{.experts = all.experts.narrow(1, 0, 1), .weights = all.weights.narrow(1, 0, 1)};
+  EXPECT_TRUE(capacity.keep(few, {}, 0).equal(few.experts));
   capacity.end();
   EXPECT_TRUE(capacity.keep(all, {}, 0).equal(all.experts));
 }

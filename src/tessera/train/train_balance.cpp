@@ -24,6 +24,18 @@ CapacityRanks ranks_of(const std::vector<Group>& groups) {
               }};
 }
 
+// Sets a flag, and resets it even if the pass fails.
+class Counting {
+ public:
+  explicit Counting(bool& flag) : flag_(flag) { flag_ = true; }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+  ~Counting() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
 SequenceRanks sequence_ranks(const std::vector<Group>& groups) {
   SequenceRanks ranks{.sum = [groups](const at::Tensor& table) {
     for (const Group& group : groups) all_reduce(table, group).wait();
@@ -60,9 +72,10 @@ void TrainBalance::begin_step(double scale, at::Device device, const std::functi
   routers_->begin(scale, device);
   if (capacity_) capacity_->begin();
   if (in_one_pass_ || !(routers_->has_loss() || capacity_)) return;
-  is_counting_ = true;
-  count();
-  is_counting_ = false;
+  {
+    const Counting counting(is_counting_);
+    count();
+  }
   close();
 }
 
