@@ -62,7 +62,8 @@ Metadata RunSaver::state_at(int64_t steps) const {
 void RunSaver::after_step(const StepMetrics& metrics) {
   if (auto done = saver_.poll()) report(std::move(*done));
   const int64_t every = job_.config.run.save_every;
-  const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
+  // After a rollback there is nothing new, and rollbacks to a copy would not count as repeated.
+  const bool continues = metrics.is_good() || metrics.skipped;
   if (every > 0 && continues && (metrics.step + 1) % every == 0) save(metrics.step + 1);
 }
 
