@@ -139,7 +139,7 @@ class Job {
   int run_launcher(int64_t node) {
     LaunchOptions options = options_;
     options.node_rank = node;
-    freopen("/dev/null", "w", stderr);
+    if (freopen("/dev/null", "w", stderr) == nullptr) return 1;
     return launch(options);
   }
   bool is_listening() const {
