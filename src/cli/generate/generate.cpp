@@ -4,13 +4,13 @@
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <thread>
 
 #include "cli/generate/codec.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
+#include "cli/verb_ranks.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
@@ -69,14 +69,6 @@ at::ScalarType dtype_of(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
   if (name == "fp16") return at::kHalf;
   return name == "fp64" ? at::kDouble : at::kFloat;
-}
-
-int launch_ranks(int64_t ranks, const std::vector<std::string>& arguments) {
-  LaunchOptions options{.nproc = ranks};
-  options.command = {std::filesystem::read_symlink("/proc/self/exe"), "generate"};
-  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  options.foreground = GlobalRank{0};  // Rank 0 prints the text.
-  return launch(options);
 }
 
 TokenIds parse_ids(const std::string& text) {
@@ -199,7 +191,8 @@ int run_generate(const std::vector<std::string>& arguments) {
   const int64_t ranks = flags.tp.value_or(1);
   TSR_CHECK(ranks > 0, "--tp is ", ranks, "; give 1 or more");
   const bool is_rank = read_launch_info(process_environment()).launcher != "none";
-  return ranks > 1 && !is_rank ? launch_ranks(ranks, arguments) : generate_here(flags);
+  return ranks > 1 && !is_rank ? launch(verb_ranks("generate", ranks, arguments))
+                               : generate_here(flags);
 }
 
 }  // namespace tessera::cli

@@ -1,15 +1,14 @@
 // `tessera train`: trains a Llama and leaves a run folder with all results.
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 
 #include "cli/parse.h"
 #include "cli/terminal.h"
 #include "cli/train/flags.h"
 #include "cli/train/run.h"
+#include "cli/verb_ranks.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
@@ -27,19 +26,13 @@ void check_restarts(const TrainConfig& config, int64_t max_restarts) {
             " needs --run-dir, where each attempt finds the checkpoints of the one before");
 }
 
-// Each rank runs this program again, with its rank in the environment.
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
   check_restarts(config, config.run.max_restarts);
-  LaunchOptions options{.nproc = config.parallel.nproc};
+  LaunchOptions options = verb_ranks("train", config.parallel.nproc, arguments);
   options.max_restarts = config.run.max_restarts;
   // Ranks that lost a peer have nothing to save. Without a restart they may write their reports.
   if (options.max_restarts > 0) options.grace = std::chrono::seconds(1);
-  options.command = {std::filesystem::read_symlink("/proc/self/exe"), "train"};
-  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-  options.foreground = GlobalRank{0};                  // Rank 0 draws the progress.
   options.interrupt_grace = std::chrono::minutes(10);  // To end the step and save the weights.
-  options.out_color = color_mode("auto", STDOUT_FILENO);
-  options.err_color = color_mode("auto", STDERR_FILENO);
   return launch(options);
 }
 
