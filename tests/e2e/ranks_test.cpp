@@ -102,7 +102,7 @@ TEST(Ranks, WritesAPage) {
   const Finished finished =
       ranks("--world 64 --tp 8 --pp 2 --ep 4 --html " + path +
             " --nodes-per-rack 4 --hidden 64 --layers 2 --sequence 32 --micro-batch 2 "
-            "--microbatches 3 --experts-per-token 5 --parameters 1000");
+            "--microbatches 3 --experts-per-token 5 --parameters 1000 --expert-parameters 600");
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_NE(finished.out.find("page: " + path), std::string::npos);
   std::ifstream file(path);
@@ -110,7 +110,8 @@ TEST(Ranks, WritesAPage) {
   const size_t begin = page.find("id=\"data\">") + 10;
   const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
   EXPECT_EQ(data["nodes_per_rack"], 4);
-  const std::vector<double> letters{2 * 2 * 32 * 64, 2.0 * 1000 / 16, 1, 3, 5};  // A W L M k
+  // A W L M X E k; etp is tp.
+  const std::vector<double> letters{2 * 2 * 32 * 64, 2.0 * 400 / 16, 1, 3, 2.0 * 600 / 64, 1, 5};
   for (size_t i = 0; i < letters.size(); ++i) EXPECT_EQ(data["symbols"][i]["value"], letters[i]);
 }
 
