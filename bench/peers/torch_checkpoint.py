@@ -27,18 +27,19 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def time_round(what, body):
-    """Adds a round of the slowest rank, and the CPU time of all."""
+def time_round(what, body, finish=lambda result: None):
+    """Adds a round of the slowest rank, and the CPU time of all. `finish` waits for threads that communicate, too."""
     dist.barrier()
     cpu, start = cpu_seconds(), time.perf_counter()
     result = body()
-    waited, used = (torch.tensor([value], dtype=torch.float64) for value in (time.perf_counter() - start, cpu_seconds() - cpu))
+    waited, used = time.perf_counter() - start, cpu_seconds() - cpu
+    finish(result)
+    waited, used = (torch.tensor([value], dtype=torch.float64) for value in (waited, used))
     dist.all_reduce(waited, dist.ReduceOp.MAX)
     dist.all_reduce(used)
     if what in figures:
         figures[what]["seconds"].append(waited.item())
         figures[what]["cpu"].append(used.item())
-    return result
 
 
 def remove(path):
@@ -52,8 +53,7 @@ for turn in range(ROUNDS):
     time_round("save", lambda: dcp.save(state, checkpoint_id=path))
     time_round("load", lambda: dcp.load(state, checkpoint_id=path))
     remove(path)
-    future = time_round("stall" if turn > 0 else "", lambda: dcp.async_save(state, checkpoint_id=path + "-async"))
-    future.result()
+    time_round("stall" if turn > 0 else "", lambda: dcp.async_save(state, checkpoint_id=path + "-async"), lambda future: future.result())
     remove(path + "-async")
 if dist.get_rank() == 0:
     print(json.dumps(figures))
