@@ -179,6 +179,7 @@ TEST_F(Restarted, ASingleRankIsRestartedToo) {
   kill(process_of(run.pid(), 0).value(), SIGKILL);  // There is no checkpoint yet.
   run.await("restart 1 of 2");
   run.await("into " + run_, 2);
+  run.await("step 1/", 2);
   EXPECT_EQ(run.seen().err.find("resumed after"), std::string::npos);
   run.signal(SIGUSR1);
   run.await("SIGUSR1: rank 0: outside of operations");

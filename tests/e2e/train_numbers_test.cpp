@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "tessera/base/text.h"
@@ -16,9 +17,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testkit::Finished;
 
-// The rate grows until gradient norms are spikes. Shards that are kept gathered must take the
-// weights of the checkpoint, too.
+// The rate grows until gradient norms are spikes; on some machines so many in a row that the run
+// ends. Shards that are kept gathered must take the weights of the checkpoint, too.
 TEST_F(Train, RollsBackToTheSameWeightsInAllLayouts) {
+  std::optional<int> expected_code;
   std::vector<std::pair<double, json>> expected;
   for (const std::string way : {"ddp", "zero1", "fsdp --parallel.reshard=never"}) {
     fs::remove_all(run_);
@@ -27,14 +29,20 @@ TEST_F(Train, RollsBackToTheSameWeightsInAllLayouts) {
                      "rollback --save-every 4 --check-replicas 1 --dp 2 --parallel.nproc=2 "
                      "--dp-type ",
                      way)));
-    ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
     std::vector<std::pair<double, json>> found;
     for (const json& step : steps()) {
       found.emplace_back(step["loss"], step.value("rolled_back_to", json()));
     }
-    if (expected.empty()) expected = found;
+    if (!expected_code) {
+      expected_code = result.code;
+      expected = found;
+    }
+    EXPECT_EQ(result.code, *expected_code) << way << "\n" << result.err;
     EXPECT_EQ(found, expected) << way;
-    EXPECT_NE(result.err.find("the run continues with the weights after"), std::string::npos);
+    EXPECT_NE(result.err.find("the run continues with the weights after"), std::string::npos)
+        << result.err;
+    const bool ends = result.err.find("has rolled back 4 times") != std::string::npos;
+    EXPECT_EQ(result.code, ends ? 1 : 0) << way << "\n" << result.err;
   }
 }
 

@@ -131,7 +131,10 @@ void send_heartbeats(std::function<std::string()> place) {
   Heartbeats& own = heartbeats();
   const std::lock_guard lock(own.mutex);
   own.place = std::move(place);
-  if (own.pipe) return;
+  if (own.pipe) {  // The launcher knows the new place at once.
+    write_without_signal(*own.pipe, heartbeat_line(own.place()));
+    return;
+  }
   own.pipe = health_pipe();
   if (!own.pipe) return;
   unsetenv(kHealthVariable);  // Children of this rank do not inherit the pipe.
