@@ -15,9 +15,9 @@ ninja -C build/gpu
 ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L 'unit|ranks|golden|gpu'
 # The suites whose tensors can lie on the GPU, which the ranks of a test share over Gloo, and the trainer's losses.
 programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
-programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
+programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
 suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
-suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
+suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
 GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
   ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
 TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other)'
