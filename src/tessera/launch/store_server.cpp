@@ -253,7 +253,7 @@ void StoreServer::serve_pending() {
   changed_ = false;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     Client& client = clients_.at(*at);
-    const auto found = try_read(client.pending->request);
+    const auto found = try_read(client.pending.value().request);
     if (!found) {
       ++at;
       continue;
@@ -282,7 +282,7 @@ void StoreServer::drop_late() {
   const auto now = Clock::now();
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     Client& client = clients_.at(*at);
-    const bool late = now >= client.pending->deadline;
+    const bool late = now >= client.pending.value().deadline;
     at = late ? waiting_.erase(at) : std::next(at);
     if (!late) continue;
     client.pending.reset();
@@ -315,7 +315,7 @@ Clock::time_point StoreServer::next_deadline() const {
     next = std::min(next, clients_.at(*strangers_.begin()).since + kHelloTime);
   }
   for (const Number number : waiting_) {
-    next = std::min(next, clients_.at(number).pending->deadline);
+    next = std::min(next, clients_.at(number).pending.value().deadline);
   }
   return next;
 }
