@@ -90,7 +90,7 @@ void set_nnodes(std::string_view text, LaunchOptions& options) {
             "' is not a whole number; give the number of nodes, or the smallest and the largest "
             "as MIN:MAX");
   options.nnodes = *highest;
-  if (parts.size() == 2) options.min_nodes = *lowest;
+  if (parts.size() == 2) options.min_nodes = lowest;
 }
 
 Endpoint parse_endpoint(std::string_view text) {
