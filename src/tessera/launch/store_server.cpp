@@ -156,7 +156,7 @@ void StoreServer::read_some(Client& client) {
 }
 
 void StoreServer::take_requests(Client& client) {
-  while (!client.pending) {
+  while (!waiting_.contains(client.number)) {
     const auto request =
         take_frame(client.received, client.is_member ? kLongestStoreFrame : kLongestHello);
     if (!request) return;
@@ -192,9 +192,8 @@ void StoreServer::answer(Client& client, const StoreFrame& request) {
   }
   const auto time = to_integer(request.fields[0]);
   const int64_t most = std::chrono::milliseconds(24 * kLongTime).count();
-  client.pending = {request, Clock::now() + std::chrono::milliseconds(
-                                                std::clamp<int64_t>(time.value_or(0), 0, most))};
-  waiting_.insert(client.number);
+  const std::chrono::milliseconds patience(std::clamp<int64_t>(time.value_or(0), 0, most));
+  waiting_.insert({client.number, {request, Clock::now() + patience}});
 }
 
 // The answer if all keys exist.
@@ -252,14 +251,13 @@ StoreFrame StoreServer::change(const StoreFrame& request) {
 void StoreServer::serve_pending() {
   changed_ = false;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
-    Client& client = clients_.at(*at);
-    const auto found = try_read(client.pending.value().request);
+    const auto found = try_read(at->second.request);
     if (!found) {
       ++at;
       continue;
     }
+    Client& client = clients_.at(at->first);
     at = waiting_.erase(at);
-    client.pending.reset();
     client.unsent += to_bytes(*found);
     write_some(client);
   }
@@ -281,11 +279,12 @@ void StoreServer::write_some(Client& client) {
 void StoreServer::drop_late() {
   const auto now = Clock::now();
   for (auto at = waiting_.begin(); at != waiting_.end();) {
-    Client& client = clients_.at(*at);
-    const bool late = now >= client.pending.value().deadline;
-    at = late ? waiting_.erase(at) : std::next(at);
-    if (!late) continue;
-    client.pending.reset();
+    if (now < at->second.deadline) {
+      ++at;
+      continue;
+    }
+    Client& client = clients_.at(at->first);
+    at = waiting_.erase(at);
     client.unsent += to_bytes({.op = StoreOp::kTimeout});
     write_some(client);
   }
@@ -314,9 +313,7 @@ Clock::time_point StoreServer::next_deadline() const {
   if (!strangers_.empty()) {
     next = std::min(next, clients_.at(*strangers_.begin()).since + kHelloTime);
   }
-  for (const Number number : waiting_) {
-    next = std::min(next, clients_.at(number).pending.value().deadline);
-  }
+  for (const auto& [number, pending] : waiting_) next = std::min(next, pending.deadline);
   return next;
 }
 

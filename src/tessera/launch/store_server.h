@@ -49,7 +49,6 @@ class StoreServer {
     std::string received = {};
     std::string unsent = {};
     bool is_full = false;  // The socket buffer is full.
-    std::optional<Pending> pending = std::nullopt;
   };
 
   void run();
@@ -76,8 +75,8 @@ class StoreServer {
   Pipe wake_up_;
   EventLoop loop_;
   std::map<Number, Client> clients_;
-  std::set<Number> strangers_;  // Those that are not members.
-  std::set<Number> waiting_;    // Those with a pending request.
+  std::set<Number> strangers_;         // Those that are not members.
+  std::map<Number, Pending> waiting_;  // One request per client at most.
   Number next_number_ = 0;
   bool stopping_ = false;
   std::optional<Clock::time_point> accept_again_;  // While there is no free descriptor.
