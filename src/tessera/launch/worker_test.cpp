@@ -98,9 +98,12 @@ TEST_F(Worker, SendsHeartbeatsWithItsPlace) {
   read_until("connecting");
   EXPECT_FALSE(reader.is_healthy());
   send_heartbeats([] { return "in all_reduce #7\nof group dp"; });
-  report_healthy();
-  report_healthy();
   read_until("in all_reduce #7 of group dp");
+  EXPECT_FALSE(reader.is_healthy());
+  report_healthy();
+  report_healthy();
+  send_heartbeats([] { return "outside of operations"; });
+  read_until("outside of operations");
   EXPECT_TRUE(reader.is_healthy());
   unsetenv("TESSERA_SILENCE_SECONDS");
   close(ends[0]);  // Ends the thread.
