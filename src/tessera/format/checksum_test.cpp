@@ -37,7 +37,7 @@ uint32_t defined_checksum(const std::string& text) {
 
 TEST(Checksum, OfLongTextsIsTheSame) {
   std::string text;
-  for (int i = 0; i < 80'000; ++i) text += static_cast<char>(i * i % 251);
+  for (int64_t i = 0; i < 80'000; ++i) text += static_cast<char>(i * i % 251);
   for (const size_t size : {24'575, 24'576, 24'577, 49'151, 49'160, 80'000}) {
     EXPECT_EQ(crc32c(bytes_of(text).first(size)), defined_checksum(text.substr(0, size))) << size;
   }
