@@ -68,7 +68,7 @@ void check_partition(const std::vector<Runs>& by_rank, int64_t length) {
 
 }  // namespace
 
-ContextLayout::ContextLayout(std::vector<Runs> runs) {
+ContextLayout::ContextLayout(const std::vector<Runs>& runs) {
   TSR_CHECK(!runs.empty(), "a context layout needs at least one rank");
   for (const Runs& own : runs) runs_.push_back(joined(own));
   const int64_t share = total_size(runs_.front());

@@ -46,7 +46,7 @@ class ContextLayout {
 
   /// From the runs of each rank. ConfigError unless all ranks hold equally many positions, and all
   /// together each position from 0 up once.
-  explicit ContextLayout(std::vector<Runs> runs);
+  explicit ContextLayout(const std::vector<Runs>& runs);
 
   int64_t ranks() const { return static_cast<int64_t>(runs_.size()); }
   int64_t length() const { return length_; }
