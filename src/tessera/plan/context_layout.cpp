@@ -90,14 +90,14 @@ ContextLayout ContextLayout::contiguous(int64_t length, int64_t ranks) {
   check_one_chunk(length, ranks);
   std::vector<Runs> runs;
   for (int64_t rank = 0; rank < ranks; ++rank) runs.push_back({chunk(length, ranks, rank)});
-  return ContextLayout(std::move(runs));
+  return ContextLayout(runs);
 }
 
 ContextLayout ContextLayout::striped(int64_t length, int64_t ranks) {
   check_one_chunk(length, ranks);
   std::vector<Runs> runs(static_cast<size_t>(ranks));
   for (int64_t p = 0; p < length; ++p) append(runs[static_cast<size_t>(p % ranks)], {p, p + 1});
-  return ContextLayout(std::move(runs));
+  return ContextLayout(runs);
 }
 
 ContextLayout ContextLayout::per_document(const DocumentLengths& documents, int64_t ranks) {
@@ -123,7 +123,7 @@ ContextLayout ContextLayout::per_document(const DocumentLengths& documents, int6
   }
   deal(rest);
   for (Runs& own : runs) std::ranges::sort(own, {}, &Span::begin);
-  return ContextLayout(std::move(runs));
+  return ContextLayout(runs);
 }
 
 ContextLayout ContextLayout::of_blocks(const std::vector<std::vector<int64_t>>& blocks,
@@ -138,7 +138,7 @@ ContextLayout ContextLayout::of_blocks(const std::vector<std::vector<int64_t>>& 
       append(positions, {index * block, (index + 1) * block});
     }
   }
-  return ContextLayout(std::move(runs));
+  return ContextLayout(runs);
 }
 
 const Runs& ContextLayout::runs(int64_t rank) const {
@@ -178,7 +178,7 @@ ContextLayout ContextLayout::divided(int64_t pieces) const {
       result.push_back(slice(own, chunk(local_length(), pieces, piece)));
     }
   }
-  return ContextLayout(std::move(result));
+  return ContextLayout(result);
 }
 
 std::vector<int64_t> causal_pairs(const ContextLayout& layout, const DocumentLengths& documents) {
