@@ -1,22 +1,24 @@
 // Collectives through shared memory beside Gloo and memcpy, as one rank of several:
 //
-//   tessera run --nproc 2 -- shm_ranks
+//   tessera run --nproc 2 -- shm_ranks [BYTES…]
 //
 // Both engines take turns in one run, because machines are noisy. Every rank rewrites its tensor
 // before each large operation (not timed): otherwise nothing would move between caches. Rank 0
-// prints the medians of its times.
+// prints the medians of its times, in microseconds, one JSON object a line; bench/shared_memory
+// makes a table of them.
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/rank_timing.h"
+#include "tessera/comm/buffers.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/world.h"
 
@@ -24,6 +26,7 @@ namespace tessera {
 namespace {
 
 using bench::now;
+using nlohmann::ordered_json;
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -33,21 +36,19 @@ double median(std::vector<double> values) {
 struct Operation {
   std::string name;
   std::function<void(const at::Tensor&, const Group&)> run;
+  bool takes_share = false;  // Its input has one rank's share of the bytes.
 };
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all{
       {"all_reduce", [](const at::Tensor& x, const Group& g) { all_reduce(x, g).wait(); }},
       {"reduce_scatter", [](const at::Tensor& x, const Group& g) { reduce_scatter(x, g).wait(); }},
-      {"all_gather",
-       [](const at::Tensor& x, const Group& g) {
-         all_gather(x.narrow(0, 0, x.size(0) / g.size()), g).wait();
-       }},
+      {"all_gather", [](const at::Tensor& x, const Group& g) { all_gather(x, g).wait(); }, true},
       {"broadcast",
        [](const at::Tensor& x, const Group& g) { broadcast(x, GroupRank{0}, g).wait(); }},
       {"all_to_all", [](const at::Tensor& x, const Group& g) { all_to_all(x, g).wait(); }},
-      {"send", [](const at::Tensor& x, const Group& g) {
-         // There and back, so that both ends are timed.
+      {"send and back", [](const at::Tensor& x, const Group& g) {
+         // So that both ends are timed.
          if (g.rank() == 0) {
            send(x, GroupRank{1}, g).wait();
            recv(x, GroupRank{1}, g).wait();
@@ -78,8 +79,12 @@ void time_some(const std::function<void()>& body, const at::Tensor& tensor, cons
   }
 }
 
-void compare(const Operation& operation, int64_t bytes, const Group& memory, const Group& gloo) {
-  const at::Tensor tensor = at::ones({std::max<int64_t>(bytes / 4, memory.size())});
+void print(const Group& group, const ordered_json& row) {
+  if (group.rank() == 0) std::cout << row << std::endl;
+}
+
+void compare(const Operation& operation, const at::Tensor& tensor, int64_t bytes, bool in_buffer,
+             const Group& memory, const Group& gloo) {
   std::vector<char> from(static_cast<size_t>(bytes));
   std::vector<char> to(from);
   std::vector<double> by_memory;
@@ -93,41 +98,48 @@ void compare(const Operation& operation, int64_t bytes, const Group& memory, con
     time_some([&] { std::memcpy(to.data(), from.data(), from.size()); }, tensor, memory,
               is_small ? 20 : 2, by_memcpy);
   }
-  const double ours = median(by_memory);
-  const double theirs = median(by_gloo);
-  if (memory.rank() == 0) {
-    std::printf("%-15s %10ld bytes: %10.1f us, Gloo %10.1f us (%6.1f x), memcpy %8.1f us\n",
-                operation.name.c_str(), bytes, 1e6 * ours, 1e6 * theirs, theirs / ours,
-                1e6 * median(by_memcpy));
-    std::fflush(stdout);
+  print(memory, {{"ranks", memory.size()},
+                 {"operation", operation.name},
+                 {"bytes", bytes},
+                 {"in_buffer", in_buffer},
+                 {"us", 1e6 * median(by_memory)},
+                 {"gloo_us", 1e6 * median(by_gloo)},
+                 {"memcpy_us", 1e6 * median(by_memcpy)}});
+}
+
+void compare_all(int64_t bytes, const Group& memory, const Group& gloo) {
+  constexpr int64_t kLarge = 1 << 20;
+  for (const Operation& operation : operations()) {
+    const int64_t share = operation.takes_share ? memory.size() : 1;
+    const int64_t count = std::max<int64_t>(bytes / 4, memory.size()) / share;
+    compare(operation, at::ones({count}), bytes, false, memory, gloo);
+    if (bytes < kLarge) continue;
+    compare(operation, empty_buffer({count}, at::kFloat, memory).fill_(1), bytes, true, memory,
+            gloo);
   }
+}
+
+// One after the other without anything between them, as a program calls them.
+void time_in_a_row(const std::string& name, int times, const Group& group,
+                   const std::function<void()>& body) {
+  std::vector<double> blocks;
+  for (int block = 0; block < 20; ++block) {
+    const double start = now();
+    for (int i = 0; i < times; ++i) body();
+    blocks.push_back((now() - start) / times);
+  }
+  print(group, {{"ranks", group.size()}, {"operation", name}, {"us", 1e6 * median(blocks)}});
 }
 
 int run(const std::vector<int64_t>& sizes) {
   World memory = connect("1");
   World gloo = connect("0");
   const Group group = memory.group();
-  std::vector<double> barriers;
-  for (int i = 0; i < 2000; ++i) {
-    const double start = now();
-    barrier(group);
-    barriers.push_back(now() - start);
-  }
-  if (group.rank() == 0)
-    std::printf("%ld ranks, barrier %.1f us\n", group.size(), 1e6 * median(barriers));
-  // One after the other without a barrier between them, as a program calls them.
   const at::Tensor small = at::ones({1024});
-  std::vector<double> blocks;
-  for (int block = 0; block < 20; ++block) {
-    const double start = now();
-    for (int i = 0; i < 500; ++i) all_reduce(small, group).wait();
-    blocks.push_back((now() - start) / 500);
-  }
-  if (group.rank() == 0)
-    std::printf("all_reduce of 4 KiB back to back: %.2f us\n", 1e6 * median(blocks));
-  for (const Operation& operation : operations()) {
-    for (const int64_t bytes : sizes) compare(operation, bytes, group, gloo.group());
-  }
+  time_in_a_row("barrier", 200, group, [&] { barrier(group); });
+  time_in_a_row("all_reduce of 4 KiB in a row", 500, group,
+                [&] { all_reduce(small, group).wait(); });
+  for (const int64_t bytes : sizes) compare_all(bytes, group, gloo.group());
   gloo.close();
   memory.close();
   return 0;

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <random>
 #include <regex>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "tessera/base/error.h"
@@ -189,6 +193,7 @@ struct Round {
   int64_t victim = random_below(kWorldSize);
   milliseconds moment{0};
   std::unique_ptr<SpawnedRanks> ranks;
+  std::set<std::string> segments = {};  // Memory that its ranks shared before the kill.
   std::vector<std::string> said;
 };
 
@@ -199,6 +204,19 @@ struct Kills {
   int at_once = 5;
   std::map<std::string, std::string> variables = {};
 };
+
+// The memory that the process shares with others, by its inode.
+std::set<std::string> segments_of(const std::string& pid) {
+  std::set<std::string> segments;
+  std::ifstream maps(concat("/proc/", pid, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    std::string inode;
+    std::string path;
+    std::istringstream(line) >> path >> path >> path >> path >> inode >> path;
+    if (path.starts_with("/memfd:tessera")) segments.insert(inode);
+  }
+  return segments;
+}
 
 // A few rounds run in parallel, because a round mostly waits.
 void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>& check) {
@@ -212,6 +230,7 @@ void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>&
       threads.emplace_back([&round, &kills] {
         if (kills.when_ready) {
           EXPECT_TRUE(all_ready(*round.ranks)) << round.ranks->output(0);
+          round.segments = segments_of(std::to_string(round.ranks->pid(0)));
         }
         std::this_thread::sleep_for(round.moment);
         round.ranks->signal(round.victim, SIGKILL);
@@ -228,17 +247,25 @@ void kill_in_rounds(const Kills& kills, const std::function<void(const Round&)>&
   }
 }
 
-// Shared memory with a name would remain after a kill.
-bool leaves_a_segment() {
+// Neither a name in /dev/shm nor a process that keeps memory of the round.
+bool leaves_a_segment(const Round& round) {
   for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
     if (contains(file.path().string(), "tessera")) return true;
+  }
+  for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+    for (const std::string& segment : segments_of(process.path().filename())) {
+      if (round.segments.contains(segment)) return true;
+    }
   }
   return false;
 }
 
 TEST(LostRanks, AKillDuringAnAllReduceIsReported) {
-  kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [](const Round& round) {
-    EXPECT_FALSE(leaves_a_segment());
+  const bool by_memory = variable("TESSERA_SHM") != "0";
+  kill_in_rounds({.scene = "reduce", .longest_ms = 1000}, [&](const Round& round) {
+    EXPECT_EQ(round.segments.size(), by_memory ? 2U + kWorldSize : 0U)
+        << "of the two groups, and each rank's buffers";
+    EXPECT_FALSE(leaves_a_segment(round));
     for (const std::string& said : round.said) {
       EXPECT_TRUE(contains(said, "all_reduce #") && contains(said, " of group dp failed after ") &&
                   contains(said, " ms: ") && names(said, round.victim))

@@ -2,12 +2,27 @@
 #include <ATen/ATen.h>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/buffers.h"
 #include "tessera/comm/internal/operation.h"
 #include "tessera/comm/internal/wire.h"
 
 namespace tessera {
 
 using namespace comm::detail;
+
+namespace {
+
+// In one buffer of the group, along `dim`.
+at::Tensor joined(const Tensors& tensors, int64_t dim, const Group& group) {
+  Sizes shape = tensors.front().sizes().vec();
+  int64_t& size = shape[static_cast<size_t>(dim)];
+  size = 0;
+  for (const at::Tensor& tensor : tensors) size += tensor.size(dim);
+  at::Tensor all = empty_buffer(shape, tensors.front().options(), group);
+  return at::cat_out(all, tensors, dim);
+}
+
+}  // namespace
 
 ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& given,
                               ReduceOp op) {
@@ -25,9 +40,8 @@ ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& 
   if (group.size() == 1)
     return done(begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group),
                 results);
-  const at::Tensor joined = at::cat(flat);
   Operation operation = begin({.name = "all_reduce_coalesced", .inputs = tensors, .op = op}, group);
-  at::Tensor wire = reducible(joined, group);
+  at::Tensor wire = reducible(joined(flat, 0, group), group);
   c10d::AllreduceOptions options;
   options.reduceOp = wire_reduce;
   Tensors inputs{wire};
@@ -58,8 +72,8 @@ ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& 
   Operation operation =
       begin({.name = "all_gather_coalesced", .inputs = tensors, .dim = dim}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
-  const at::Tensor input = on_wire(at::cat(rows), group);
-  const at::Tensor all = empty_result({group.size() * input.numel()}, input.options());
+  const at::Tensor input = on_wire(joined(rows, 0, group), group);
+  const at::Tensor all = empty_buffer({group.size() * input.numel()}, input.options(), group);
   start_all_gather(*operation, all, input);
   auto* const raw = operation.get();
   const Tensors originals(tensors.begin(), tensors.end());
@@ -96,9 +110,9 @@ ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Gro
   Operation operation =
       begin({.name = "reduce_scatter_coalesced", .inputs = tensors, .op = op}, group);
   if (!operation->sends()) return done(std::move(operation), {tensors.begin(), tensors.end()});
-  const at::Tensor joined = at::cat(rows, 1);
-  at::Tensor input = reducible(joined, group).view({-1});
-  at::Tensor output = empty_result({joined.size(1)}, input.options());
+  const at::Tensor table = joined(rows, 1, group);
+  at::Tensor input = reducible(table, group).view({-1});
+  at::Tensor output = empty_buffer({table.size(1)}, input.options(), group);
   const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   auto* const raw = operation.get();
   const Tensors originals(tensors.begin(), tensors.end());

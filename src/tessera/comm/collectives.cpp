@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/buffers.h"
 #include "tessera/comm/groups.h"
 #include "tessera/comm/internal/operation.h"
 #include "tessera/comm/internal/wire.h"
@@ -51,10 +52,16 @@ std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group)
 }
 
 // Copies the engine's result to the tensor; `divisor` is 1 unless the reduction is an average.
-void write_back(const at::Tensor& wire, const at::Tensor& tensor, int64_t divisor) {
-  const at::NoGradGuard no_grad;
-  if (divisor != 1) wire.div_(divisor);
-  if (wire.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(wire);
+void write_back_when_done(PendingOperation& operation, const at::Tensor& wire,
+                          const at::Tensor& tensor, int64_t divisor = 1) {
+  operation.kept = {wire};
+  const bool is_there = wire.data_ptr() == tensor.data_ptr();
+  if (is_there && divisor == 1) return;
+  operation.finish = [wire, tensor, divisor, is_there] {
+    const at::NoGradGuard no_grad;
+    if (divisor != 1) wire.div_(divisor);
+    if (!is_there) tensor.detach().copy_(wire);
+  };
 }
 
 }  // namespace
@@ -69,9 +76,7 @@ Work all_reduce(const at::Tensor& tensor, const Group& given, ReduceOp op) {
   options.reduceOp = wire_reduce;
   Tensors inputs{wire};
   operation->start([&] { return operation->engine->allreduce(inputs, options); });
-  operation->finish = [tensor, wire, divisor = divisor_of(op, group)] {
-    write_back(wire, tensor, divisor);
-  };
+  write_back_when_done(*operation, wire, tensor, divisor_of(op, group));
   return done(std::move(operation), {tensor});
 }
 
@@ -90,9 +95,7 @@ Work reduce(const at::Tensor& tensor, Member root, const Group& given, ReduceOp 
   Tensors inputs{wire};
   operation->start([&] { return operation->engine->reduce(inputs, options); });
   if (group.rank() == dst) {
-    operation->finish = [tensor, wire, divisor = divisor_of(op, group)] {
-      write_back(wire, tensor, divisor);
-    };
+    write_back_when_done(*operation, wire, tensor, divisor_of(op, group));
   } else {
     operation->kept = {wire};
   }
@@ -107,11 +110,9 @@ Work broadcast(const at::Tensor& tensor, Member root, const Group& given) {
   const at::Tensor dense = on_wire(tensor, group);
   c10d::BroadcastOptions options;
   options.rootRank = static_cast<int>(src.value);
-  Tensors inputs{bytes_of(dense)};
+  Tensors inputs{operation->as_bytes(dense)};
   operation->start([&] { return operation->engine->broadcast(inputs, options); });
-  operation->finish = [tensor, dense] {
-    if (dense.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(dense);
-  };
+  write_back_when_done(*operation, dense, tensor);
   return done(std::move(operation), {tensor});
 }
 
@@ -123,11 +124,16 @@ Work all_gather(const at::Tensor& tensor, const Group& given, int64_t dim) {
   Operation operation =
       begin({.name = "all_gather", .inputs = {&tensor, 1}, .dim = along, .output = joined}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
-  // The engine concatenates along a new dimension 0; for another `dim`, permute afterwards.
   const at::Tensor dense = on_wire(tensor, group);
+  if (along == 0) {
+    const at::Tensor all = empty_buffer(joined, dense.options(), group);
+    start_all_gather(*operation, all, dense);
+    return done(std::move(operation), {all});
+  }
+  // The engine concatenates along a new dimension 0: permute afterwards.
   Sizes shape{group.size()};
   shape.insert(shape.end(), dense.sizes().begin(), dense.sizes().end());
-  const at::Tensor all = empty_result(shape, dense.options());
+  const at::Tensor all = empty_buffer(shape, dense.options(), group);
   start_all_gather(*operation, all, dense);
   auto* const raw = operation.get();
   operation->finish = [raw, all, along] {
@@ -147,7 +153,7 @@ ListWork all_gather_uneven(const at::Tensor& tensor, const Group& given) {
   at::Tensor padded = at::zeros({std::max<int64_t>(1, largest)}, tensor.options());
   padded.narrow(0, 0, tensor.numel()).copy_(tensor.detach().reshape({-1}));
   const at::Tensor dense = on_wire(padded, group);
-  const at::Tensor all = empty_result({group.size(), dense.numel()}, dense.options());
+  const at::Tensor all = empty_buffer({group.size(), dense.numel()}, dense.options(), group);
   Operation operation =
       begin({.name = "all_gather", .inputs = {&padded, 1}, .output = all.sizes().vec()}, group);
   start_all_gather(*operation, all, dense);
@@ -181,7 +187,7 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& given, ReduceOp op, i
 
   // Pieces are padded to the largest, so that all are equal on the wire.
   const int64_t largest = std::max<int64_t>(1, *std::ranges::max_element(pieces));
-  const at::Tensor front = reducible(tensor.movedim(along, 0), group);
+  const at::Tensor front = reducible(along == 0 ? tensor : tensor.movedim(along, 0), group);
   Sizes shape = front.sizes().vec();
   shape[0] = largest * group.size();
   const bool equal = shape[0] == front.size(0);
@@ -192,7 +198,7 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& given, ReduceOp op, i
     at += size;
   }
   shape[0] = largest;
-  at::Tensor output = empty_result(shape, front.options());
+  at::Tensor output = empty_buffer(shape, front.options(), group);
   const auto reduce = start_reduce_scatter(*operation, output, input, wire_reduce);
   const int64_t mine = pieces[static_cast<size_t>(group.rank().value)];
   auto* const raw = operation.get();
@@ -200,7 +206,9 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& given, ReduceOp op, i
                        divisor = divisor_of(op, group)] {
     reduce();
     if (divisor != 1) output.div_(divisor);
-    raw->results = {output.narrow(0, 0, mine).to(dtype).movedim(0, along).contiguous()};
+    const at::Tensor piece = mine == output.size(0) ? output : output.narrow(0, 0, mine);
+    const at::Tensor typed = piece.scalar_type() == dtype ? piece : piece.to(dtype);
+    raw->results = {along == 0 ? typed : typed.movedim(0, along).contiguous()};
   };
   return Work(std::move(operation));
 }
@@ -228,7 +236,7 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
                               group);
   if (!operation->sends()) return done(std::move(operation), {tensor.detach()});
   const at::Tensor dense = on_wire(tensor, group);
-  const at::Tensor result = empty_result(shape, dense.options());
+  const at::Tensor result = empty_buffer(shape, dense.options(), group);
   // Rows are sent as bytes.
   const int64_t row = dense.dim() == 1
                           ? dense.element_size()
@@ -239,8 +247,8 @@ Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receiv
   };
   Sizes receive_bytes = in_bytes(receive);
   Sizes send_bytes = in_bytes(send);
-  at::Tensor output = bytes_of(result);
-  at::Tensor input = bytes_of(dense);
+  at::Tensor output = operation->as_bytes(result);
+  at::Tensor input = operation->as_bytes(dense);
   operation->start(
       [&] { return operation->engine->alltoall_base(output, input, receive_bytes, send_bytes); });
   operation->kept = {dense};
@@ -259,12 +267,12 @@ ListWork gather(const at::Tensor& tensor, Member root, const Group& given) {
     outputs.emplace_back();
     for (int64_t rank = 0; rank < group.size(); ++rank) {
       results.push_back(at::empty_like(dense));
-      outputs[0].push_back(bytes_of(results.back()));
+      outputs[0].push_back(operation->as_bytes(results.back()));
     }
   }
   c10d::GatherOptions options;
   options.rootRank = static_cast<int>(dst.value);
-  Tensors inputs{bytes_of(dense)};
+  Tensors inputs{operation->as_bytes(dense)};
   operation->start([&] { return operation->engine->gather(outputs, inputs, options); });
   operation->kept = {dense};
   return done(std::move(operation), std::move(results));
@@ -295,7 +303,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Memb
   const at::Tensor dense = at::empty(tensor.sizes(), wire_options(tensor, group));
   c10d::ScatterOptions options;
   options.rootRank = static_cast<int>(src.value);
-  Tensors outputs{bytes_of(dense)};
+  Tensors outputs{operation->as_bytes(dense)};
   operation->start([&] { return operation->engine->scatter(outputs, inputs, options); });
   operation->finish = [tensor, dense] { tensor.detach().copy_(dense); };
   return done(std::move(operation), {tensor});

@@ -28,6 +28,7 @@ namespace tessera TSR_API {
 
 class WorldHandle;
 
+/// Numbers of elements or rows, one per member of a group.
 using Sizes = std::vector<int64_t>;
 
 /// In place. kAvg needs a floating-point tensor. For bool tensors kSum and kMax mean "any",
@@ -54,6 +55,7 @@ Work reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op = 
 /// Exchanges rows of dimension 0 between all ranks: equal shares, or `send[r]` rows to and
 /// `receive[r]` rows from group rank r.
 Work all_to_all(const at::Tensor& tensor, const Group& group);
+/// With a number of rows per group rank.
 Work all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
                 const Group& group);
 
@@ -70,6 +72,7 @@ constexpr int kLargestTag = std::numeric_limits<int>::max() - 1;
 /// Point-to-point. Operations with the same tag, from 0 to kLargestTag, match in the order in which
 /// they were started.
 Work send(const at::Tensor& tensor, Member dst, const Group& group, int tag = 0);
+/// Receives into `tensor` what `src` sends with the same tag.
 Work recv(const at::Tensor& tensor, Member src, const Group& group, int tag = 0);
 
 /// One send or receive of a batch.
@@ -86,8 +89,10 @@ ListWork batch_send_recv(std::span<const P2p> operations, const Group& group);
 /// Many tensors in one operation.
 ListWork all_reduce_coalesced(std::span<const at::Tensor> tensors, const Group& group,
                               ReduceOp op = ReduceOp::kSum);
+/// all_gather of several tensors as one operation.
 ListWork all_gather_coalesced(std::span<const at::Tensor> tensors, const Group& group,
                               int64_t dim = 0);
+/// reduce_scatter of several tensors as one operation.
 ListWork reduce_scatter_coalesced(std::span<const at::Tensor> tensors, const Group& group,
                                   ReduceOp op = ReduceOp::kSum);
 

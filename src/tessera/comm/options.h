@@ -10,6 +10,7 @@
 
 namespace tessera TSR_API {
 
+/// The library that moves the bytes.
 enum class Backend {
   kAuto,  // NCCL if every rank has a GPU of its own, otherwise Gloo.
   kGloo,
@@ -17,8 +18,10 @@ enum class Backend {
   kFake,  // One process simulates one rank: collectives return at once, with the right shapes.
 };
 
+/// The back end's name, e.g. "gloo".
 const char* to_string(Backend backend);
 
+/// How a group communicates.
 struct GroupOptions {
   std::string name = "";  // For error messages; ignored when groups are compared.
   Lane lane = Lane::kCompute;
@@ -31,6 +34,7 @@ struct GroupOptions {
   bool own = false;
 };
 
+/// How a world connects.
 struct WorldOptions {
   Backend backend = Backend::kAuto;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  // Of every blocking call.

@@ -45,17 +45,18 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
 }
 
 // NCCL coalesces several messages, so that ranks that send to each other do not deadlock.
-void send_together(PendingOperation& operation, const std::vector<Message>& messages) {
+void send_together(PendingOperation& operation, std::vector<Message> messages) {
   const bool coalesce = operation.group.backend() == Backend::kNccl && messages.size() > 1;
   if (coalesce) operation.engine->startCoalescing();
   for (const Message& message : messages) {
-    operation.start([&] { return start(*operation.engine, message, bytes_of(message.dense)); });
+    operation.start(
+        [&] { return start(*operation.engine, message, operation.as_bytes(message.dense)); });
   }
   if (coalesce) {
     operation.handles.clear();
     operation.start([&] { return operation.engine->endCoalescing(); });
   }
-  operation.finish = [messages] {
+  operation.finish = [messages = std::move(messages)] {
     for (const Message& message : messages) write_back(message);
   };
 }
@@ -70,7 +71,7 @@ Work start_messages(std::span<const P2p> operations, const Group& given) {
     message.dense = on_wire(message.tensor, group);
     results.push_back(message.tensor);
   }
-  send_together(*operation, messages);
+  send_together(*operation, std::move(messages));
   return done(std::move(operation), std::move(results));
 }
 

@@ -67,11 +67,21 @@ void leave_together(const WorldState& world) {
   }
 }
 
-bool wants_checks(const Environment& environment) {
-  const std::string value = environment("TESSERA_CHECK_COLLECTIVES").value_or("0");
-  TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_CHECK_COLLECTIVES='", value,
-            "' must be 0 or 1; 1 compares the calls of all ranks");
-  return value == "1";
+/// A variable that switches something on or off.
+struct Switch {
+  const char* name;
+  bool by_default;
+  const char* meaning;
+};
+constexpr Switch kChecks{"TESSERA_CHECK_COLLECTIVES", false, "1 compares the calls of all ranks"};
+constexpr Switch kSharedMemory{
+    "TESSERA_SHM", true, "0 sends over Gloo instead of memory that the ranks of a host share"};
+
+bool is_on(const Switch& variable, const Environment& environment) {
+  const std::string value = environment(variable.name).value_or("");
+  TSR_CHECK(value == "0" || value == "1" || value.empty(), variable.name, "='", value,
+            "' must be 0 or 1; ", variable.meaning);
+  return value.empty() ? variable.by_default : value == "1";
 }
 
 // For the launcher, which names the place of a rank that hangs.
@@ -195,7 +205,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   TSR_CHECK(options.timeout.count() > 0, "the timeout must be ≥ 1 ms, but is ",
             options.timeout.count(), " ms");
   const Environment environment = process_environment();
-  const bool checked = wants_checks(environment);
+  const bool checked = is_on(kChecks, environment);
+  const bool shares_memory = is_on(kSharedMemory, environment);
   const auto silence = silence_setting(environment).value_or(options.silence);
   report_uncaught();
   if (options.backend != Backend::kFake) {
@@ -210,6 +221,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
     const auto start_timeout = std::min(options.timeout, options.start_timeout);
     state->address = local_address(launch, environment);
+    state->address.shares_memory = shares_memory;
     const auto [store, watchdog_store, job] = rendezvous(launch, start_timeout);
     state->store = store;
     state->checked = checked;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -26,13 +29,16 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) = 0;
+  /// Memory that its communicators send without a copy; empty if there is none.
+  virtual std::optional<c10::DataPtr> buffer(size_t) { return std::nullopt; }
 };
 
 /// Where other ranks reach this process.
 struct LocalAddress {
   std::string interface = "";  // TESSERA_IFACE; overrides `host` if it is set.
   std::string host = "127.0.0.1";
-  int64_t node = 0;  // Of this process, as its launcher counts.
+  int64_t node = 0;           // Of this process, as its launcher counts.
+  bool shares_memory = true;  // With the other ranks of its host; not with TESSERA_SHM=0.
 };
 
 }  // namespace tessera::comm::detail

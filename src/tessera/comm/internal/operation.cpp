@@ -111,6 +111,11 @@ void PendingOperation::tell_recorder(void (Recorder::*event)(uint64_t)) const {
   for (const uint64_t record : records) (communicator->recorder()->*event)(record);
 }
 
+// Shared memory takes any dtype: a view of bytes costs more than a small operation.
+at::Tensor PendingOperation::as_bytes(const at::Tensor& contiguous) const {
+  return communicator->by_memory() ? contiguous : bytes_of(contiguous);
+}
+
 void PendingOperation::move_results() {
   for (at::Tensor& result : results) {
     if (device && result.device() != *device) result = result.to(*device);

@@ -65,6 +65,8 @@ struct PendingOperation {
   void tell_recorder(void (Recorder::*event)(uint64_t)) const;
   /// Moves the results to the device of the caller's tensors.
   void move_results();
+  /// The tensor as the engine copies it: as bytes, unless it takes any dtype.
+  at::Tensor as_bytes(const at::Tensor& contiguous) const;
 
  private:
   [[noreturn]] void rethrow_as_failure() const;

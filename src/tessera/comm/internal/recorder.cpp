@@ -80,15 +80,18 @@ std::shared_ptr<Recorder> Recorder::make(const LaunchInfo& launch, const std::st
 }
 
 std::shared_ptr<RecordedGroup> Recorder::add_group(const std::string& name, const std::string& desc,
-                                                   const std::string& engine,
                                                    const RankGroup& ranks) {
   const std::lock_guard lock(mutex_);
   auto group = std::make_shared<RecordedGroup>();
   group->flight = {
       .id = static_cast<int64_t>(groups_.size()), .name = name, .desc = desc, .ranks = ranks};
-  group->engine = engine;
   groups_.push_back(group);
   return group;
+}
+
+void Recorder::set_engine(RecordedGroup& group, const std::string& engine) {
+  const std::lock_guard lock(mutex_);
+  group.engine = engine;
 }
 
 uint64_t Recorder::scheduled(const std::shared_ptr<RecordedGroup>& group,

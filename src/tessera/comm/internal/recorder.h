@@ -23,7 +23,7 @@ namespace tessera::comm::detail {
 /// A communicator, as the recorder knows it.
 struct RecordedGroup {
   FlightGroup flight;
-  std::string engine;  // "gloo".
+  std::string engine;  // "gloo", "shm"; known once it is connected.
   int64_t num_operations = 0;
 };
 
@@ -63,7 +63,9 @@ class Recorder {
   static std::shared_ptr<Recorder> make(const LaunchInfo& launch, const std::string& job);
 
   std::shared_ptr<RecordedGroup> add_group(const std::string& name, const std::string& desc,
-                                           const std::string& engine, const RankGroup& ranks);
+                                           const RankGroup& ranks);
+  /// What its operations go through. Call it before the first is recorded.
+  void set_engine(RecordedGroup& group, const std::string& engine);
   /// Returns the number of the record, for the calls below.
   uint64_t scheduled(const std::shared_ptr<RecordedGroup>& group, const RecordedCall& call);
   void waiting(uint64_t record);

@@ -19,6 +19,7 @@ namespace {
 
 class RecorderTest : public testing::Test {
  protected:
+  void SetUp() override { recorder_->set_engine(*group_, "gloo"); }
   uint64_t reduce(uint64_t sequence, const at::Tensor& tensor = at::ones({2, 3})) {
     return recorder_->scheduled(group_, {.name = "all_reduce",
                                          .sequence = sequence,
@@ -28,8 +29,7 @@ class RecorderTest : public testing::Test {
 
   std::shared_ptr<Recorder> recorder_ =
       Recorder::make({.launcher = "test", .rank = 1, .world_size = 2, .restart_count = 3}, "job");
-  std::shared_ptr<RecordedGroup> group_ =
-      recorder_->add_group("reduce-1f", "dp", "gloo", to_ranks({0, 1}));
+  std::shared_ptr<RecordedGroup> group_ = recorder_->add_group("reduce-1f", "dp", to_ranks({0, 1}));
 };
 
 TEST_F(RecorderTest, KnowsWhereTheRankIs) {

@@ -87,8 +87,10 @@ c10d::Backend& Communicator::backend(
   const std::lock_guard lock(mutex_);
   if (!backend_) {
     backend_ = connect();
-    by_memory_ = backend_->getBackendName() == shm::kBackendName;
-    partly_by_memory_ = by_memory_ || backend_->getBackendName() == shm::kHostsBackendName;
+    const std::string engine = backend_->getBackendName();
+    by_memory_ = engine == shm::kBackendName;
+    partly_by_memory_ = by_memory_ || engine == shm::kHostsBackendName;
+    if (recorder_) recorder_->set_engine(*recorded_, engine);
     if (timeout_) backend_->setTimeout(*timeout_);
   }
   return *backend_;
@@ -205,8 +207,7 @@ GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
   communicator_ = world_->communicator(key_, [this] {
     const auto recorder = is_quiet() ? nullptr : world_->recorder;
     const auto recorded =
-        recorder ? recorder->add_group(short_name(key_), name(), to_string(backend()), ranks_)
-                 : nullptr;
+        recorder ? recorder->add_group(short_name(key_), name(), ranks_) : nullptr;
     return std::make_shared<Communicator>(ranks_.size(), recorder, recorded);
   });
   if (world_->checked && !is_quiet()) {

@@ -1,7 +1,6 @@
 #include "tessera/comm/internal/wire.h"
 
 #include <ATen/ATen.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 #include <numeric>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/buffers.h"
 
 namespace tessera::comm::detail {
 namespace {
@@ -123,8 +123,13 @@ at::TensorOptions wire_options(const at::Tensor& tensor, const Group& group) {
 }
 
 at::Tensor on_wire(const at::Tensor& tensor, const Group& group) {
+  const bool is_plain = !tensor.requires_grad() && !tensor.is_conj() && !tensor.is_neg() &&
+                        tensor.is_contiguous() && !goes_by_cpu(tensor, group);
+  if (is_plain) return tensor;  // Views cost more than a small operation.
   const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg();
-  return (goes_by_cpu(tensor, group) ? plain.cpu() : plain).contiguous();
+  if (goes_by_cpu(tensor, group)) return plain.cpu().contiguous();
+  if (plain.is_contiguous()) return plain;
+  return empty_buffer(plain.sizes(), plain.options(), group).copy_(plain);
 }
 
 at::Tensor reducible(const at::Tensor& tensor, const Group& group) {
@@ -154,23 +159,11 @@ int64_t numel_of(const Sizes& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies{});
 }
 
-at::Tensor empty_result(at::IntArrayRef shape, const at::TensorOptions& options) {
-  constexpr size_t kLarge = size_t{8} << 20;
-  constexpr uintptr_t kPage = 4096;
-  const at::Tensor result = at::empty(shape, options);
-  if (!result.is_cpu() || result.nbytes() < kLarge) return result;
-  const auto begin = reinterpret_cast<uintptr_t>(result.data_ptr());
-  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-  const uintptr_t end = (begin + result.nbytes()) / kPage * kPage;
-  (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);  // Only advice.
-  return result;
-}
-
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine) {
   operation.kept = {mine};
   if (mine.numel() == 0) return;
-  at::Tensor output = bytes_of(all);
-  at::Tensor input = bytes_of(mine);
+  at::Tensor output = operation.as_bytes(all);
+  at::Tensor input = operation.as_bytes(mine);
   if (goes_directly(output, operation)) {
     const Tensors places = output.chunk(operation.group.size());
     const auto place = [&](int64_t rank) { return places[static_cast<size_t>(rank)]; };
@@ -199,8 +192,8 @@ std::function<void()> start_reduce_scatter(PendingOperation& operation, at::Tens
     pieces.push_back(from == rank ? out[rank] : at::empty_like(out[rank]));
   }
   exchange(
-      operation, [&](int to) { return bytes_of(out[static_cast<size_t>(to)]); },
-      [&](int from) { return bytes_of(pieces[static_cast<size_t>(from)]); });
+      operation, [&](int to) { return operation.as_bytes(out[static_cast<size_t>(to)]); },
+      [&](int from) { return operation.as_bytes(pieces[static_cast<size_t>(from)]); });
   return [output, pieces, op]() mutable {
     combine(output, pieces[0], pieces[1], op);
     for (size_t i = 2; i < pieces.size(); ++i) combine(output, output, pieces[i], op);

@@ -27,10 +27,6 @@ int64_t normal_dim(int64_t dim, const at::Tensor& tensor, const char* name);
 Sizes equal_sizes(int64_t total, const Group& group, const char* name);
 int64_t numel_of(const Sizes& shape);
 
-/// Uninitialized memory for a result; a large one in huge pages if the system has them. Otherwise
-/// the first write to each page takes longer than the transfer of its content.
-at::Tensor empty_result(at::IntArrayRef shape, const at::TensorOptions& options);
-
 /// Gathers every rank's `mine` into `all`.
 void start_all_gather(PendingOperation& operation, const at::Tensor& all, const at::Tensor& mine);
 /// Reduces all ranks' `input`, one equal piece per rank; this rank's piece goes to `output`. Call

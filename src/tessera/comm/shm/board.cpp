@@ -9,13 +9,8 @@
 namespace tessera::comm::detail::shm {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 // Not a power of 2, so that equal places in slots lie in different parts of a cache.
 constexpr size_t kSlotStride = kSlotBytes + 320;
-
-constexpr size_t in_pages(size_t bytes) {
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
 
 // Offsets in the segment: the token, the counters, the slots, the rings.
 constexpr size_t kLinesAt = 128;
@@ -40,8 +35,9 @@ size_t Board::bytes_for(int size) {
   return ring_chunks_at(n) + n * n * kRingBytes;
 }
 
-Board::Board(std::shared_ptr<const Segment> segment, int rank, const std::vector<pid_t>& pids)
-    : segment_(std::move(segment)), rank_(rank), pids_(pids) {
+Board::Board(std::shared_ptr<const Segment> segment, int rank, const std::vector<pid_t>& pids,
+             Arenas arenas)
+    : segment_(std::move(segment)), rank_(rank), pids_(pids), arenas_(std::move(arenas)) {
   for (const pid_t pid : pids) {
     const auto process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     processes_.push_back(checked(process, "cannot watch another process"));
@@ -68,6 +64,15 @@ RingChunk& Board::ring_chunk(int from, int to, uint32_t number) const {
   return reinterpret_cast<RingChunk*>(ring)[number % kNumRingChunks];
 }
 
+// An arena starts with its token, so no buffer lies at 0.
+uint64_t Board::place_of(const std::byte* data) const {
+  return arenas_.own == nullptr ? 0 : arenas_.own->offset_of(data).value_or(0);
+}
+
+const std::byte* Board::at(int rank, uint64_t place) const {
+  return arenas_.of_rank[static_cast<size_t>(rank)]->data() + place;
+}
+
 void Board::commit_counters() const {
   segment_->commit(0, slots_at(processes_.size()));
 }
@@ -80,6 +85,15 @@ void Board::commit_slots() const {
 void Board::commit_ring(int to) const {
   const auto pair = static_cast<size_t>(rank_ * size() + to);
   segment_->commit(ring_chunks_at(processes_.size()) + pair * kRingBytes, kRingBytes);
+}
+
+Awaited AllRanks::missing() const {
+  for (int rank = 0; board != nullptr && rank < board->size(); ++rank) {
+    if (rank == board->rank()) continue;
+    const Awaited one{&(board->line(rank).*counter), number, rank};
+    if (!one.reached()) return one;
+  }
+  return {};
 }
 
 bool Board::has_ended(int rank) const {

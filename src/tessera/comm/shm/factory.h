@@ -7,7 +7,7 @@
 namespace tessera::comm::detail::shm {
 
 /// Shared memory between the ranks of a host, for CPU tensors. `other` connects hosts, and makes
-/// the communicators of groups that share no memory, e.g. without TESSERA_SHM=1.
+/// the communicators of groups that share no memory, e.g. with TESSERA_SHM=0.
 std::unique_ptr<Engine> make_engine(std::unique_ptr<Engine> other, const LocalAddress& address);
 
 /// The names of its communicators: of one host, and of several.

@@ -35,18 +35,22 @@ std::string host_key() {
 struct Introduction {
   std::string host;  // "-" if it does not want shared memory.
   pid_t pid = 0;
+  std::string arena = "";  // Its place; empty if it has none.
 };
 
 Introduction parse_introduction(const std::string& text) {
   Introduction introduction;
-  std::istringstream(text) >> introduction.host >> introduction.pid;
+  std::istringstream in(text);
+  in >> introduction.host >> introduction.pid >> std::ws;
+  std::getline(in, introduction.arena);
   return introduction;
 }
 
 std::string own_introduction(const Candidate& candidate) {
   const std::string key = host_key();
   const bool can = candidate.wanted && candidate.size <= kMostRanks && !key.empty();
-  return concat(can ? concat(key, "/", candidate.node) : "-", " ", getpid());
+  return concat(can ? concat(key, "/", candidate.node) : "-", " ", getpid(), " ",
+                candidate.arena ? to_text(candidate.arena->segment().place()) : "");
 }
 
 /// The texts of all ranks, by rank.
@@ -79,6 +83,7 @@ class Exchange {
 struct Host {
   std::vector<int> ranks;
   std::vector<pid_t> pids;
+  std::vector<std::string> arenas;  // Their places.
 };
 
 /// The hosts in the order of their first ranks, and the host of each rank.
@@ -98,6 +103,7 @@ Hosts find_hosts(const std::vector<std::string>& introductions) {
     Host& host = hosts.all[static_cast<size_t>(at->second)];
     host.ranks.push_back(static_cast<int>(rank));
     host.pids.push_back(one.pid);
+    host.arenas.push_back(one.arena);
     hosts.of_rank.push_back(at->second);
     hosts.willing &= one.host != "-";
   }
@@ -121,7 +127,7 @@ Segment create_segment(Exchange& exchange, const Host& host) {
     Segment segment = Segment::create(Board::bytes_for(static_cast<int>(host.ranks.size())));
     exchange.tell_place(to_text(segment.place()));
     return segment;
-  } catch (const DataError&) {
+  } catch (const std::exception&) {
     exchange.tell_place(kNoSegment);
     throw;
   }
@@ -133,16 +139,28 @@ Segment open_segment(Exchange& exchange, const Host& host) {
   return Segment::open(parse_place(place));
 }
 
-Attempt attempt(Exchange& exchange, const Host& host, int rank) {
+Arenas open_all(const Host& host, int local, const Candidate& candidate, OpenArenas& open_arenas) {
+  Arenas arenas{.own = candidate.arena};
+  for (size_t rank = 0; rank < host.arenas.size(); ++rank) {
+    const std::string& place = host.arenas[rank];
+    const bool is_other = static_cast<int>(rank) != local && !place.empty();
+    arenas.of_rank.push_back(is_other ? open_arenas.open(parse_place(place)) : nullptr);
+  }
+  return arenas;
+}
+
+Attempt attempt(Exchange& exchange, const Host& host, const Candidate& candidate,
+                OpenArenas& open_arenas) {
   Attempt mine;
-  const auto local = static_cast<int>(std::ranges::find(host.ranks, rank) - host.ranks.begin());
+  const auto local =
+      static_cast<int>(std::ranges::find(host.ranks, candidate.rank) - host.ranks.begin());
   try {
     Segment segment = local == 0 ? create_segment(exchange, host) : open_segment(exchange, host);
-    mine.board =
-        std::make_unique<Board>(std::make_shared<Segment>(std::move(segment)), local, host.pids);
+    mine.board = std::make_unique<Board>(std::make_shared<Segment>(std::move(segment)), local,
+                                         host.pids, open_all(host, local, candidate, open_arenas));
     if (local == 0) mine.board->commit_counters();
     mine.board->commit_slots();
-  } catch (const DataError& error) {
+  } catch (const std::exception& error) {  // Any: the other ranks wait for an answer.
     mine.failure = error.what();
   }
   return mine;
@@ -150,12 +168,13 @@ Attempt attempt(Exchange& exchange, const Host& host, int rank) {
 
 }  // namespace
 
-std::variant<Meeting, Refusal> meet(c10d::Store& store, const Candidate& candidate) {
+std::variant<Meeting, Refusal> meet(c10d::Store& store, const Candidate& candidate,
+                                    OpenArenas& open_arenas) {
   Exchange exchange(store, candidate.rank, candidate.size);
   Hosts hosts = find_hosts(exchange.all("member", own_introduction(candidate)));
   if (!hosts.willing) return Refusal{};
   const auto here = static_cast<size_t>(hosts.of_rank[static_cast<size_t>(candidate.rank)]);
-  Attempt mine = attempt(exchange, hosts.all[here], candidate.rank);
+  Attempt mine = attempt(exchange, hosts.all[here], candidate, open_arenas);
   const auto failures = exchange.all("joined", mine.failure);
   for (size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;

@@ -33,11 +33,13 @@ struct Candidate {
   int size = 1;
   int64_t node = 0;    // As its launcher counts; ranks of two nodes never share memory.
   bool wanted = true;  // Whether it wants to.
+  std::shared_ptr<const Arena> arena = nullptr;  // What others may read; null if it has none.
 };
 
 /// **Collective.** The ranks of each host share a segment; all hosts have equally many, at least 2.
 /// Otherwise, and if a rank does not want to or cannot open or allocate the memory, all ranks of
 /// the group are refused.
-std::variant<Meeting, Refusal> meet(c10d::Store& store, const Candidate& candidate);
+std::variant<Meeting, Refusal> meet(c10d::Store& store, const Candidate& candidate,
+                                    OpenArenas& open_arenas);
 
 }  // namespace tessera::comm::detail::shm

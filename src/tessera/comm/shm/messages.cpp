@@ -8,6 +8,12 @@
 #include "tessera/comm/shm/numbers.h"
 
 namespace tessera::comm::detail::shm {
+namespace {
+
+// Larger messages wait for their receiver in any case.
+constexpr size_t kRingCapacity = kNumRingChunks * kRingChunkBytes;
+
+}  // namespace
 
 Sender::Sender(const Board& board, Patience& patience, int to)
     : Activity(board, patience), to_(to), ring_(board.ring(board.rank(), to)), helped_(*this) {}
@@ -18,10 +24,12 @@ std::shared_ptr<Pending> Sender::send(const std::byte* data, size_t bytes, int t
   message->data = data;
   message->bytes = bytes;
   message->tag = static_cast<uint64_t>(tag);
+  message->place = bytes > kRingCapacity ? board().place_of(data) : 0;
   message->kept = std::move(kept);
   {
     const std::lock_guard lock(mutex());
-    if (!std::exchange(has_ring_, true)) board().commit_ring(to_);
+    if (!has_ring_) board().commit_ring(to_);
+    has_ring_ = true;
     queue_.push_back(message);
     set_unfinished(queue_.size());
     (void)advance();
@@ -33,11 +41,13 @@ std::shared_ptr<Pending> Sender::send(const std::byte* data, size_t bytes, int t
 Awaited Sender::advance() {
   for (; !queue_.empty(); queue_.pop_front(), set_unfinished(queue_.size())) {
     Message& message = *queue_.front();
-    do {
+    while (!message.is_written) {
       const Awaited space{&ring_.read, written_ + 1 - kNumRingChunks, to_};
       if (!space.reached()) return space;
       write_chunk(message);
-    } while (message.sent < message.bytes);
+    }
+    const Awaited taken{&ring_.read, written_, to_};
+    if (message.place != 0 && !taken.reached()) return taken;
     message.end();
   }
   return {};
@@ -45,11 +55,15 @@ Awaited Sender::advance() {
 
 void Sender::write_chunk(Message& message) {
   RingChunk& chunk = board().ring_chunk(board().rank(), to_, written_);
-  const size_t bytes = std::min(kRingChunkBytes, message.bytes - message.sent);
   chunk.tag = message.tag;
   chunk.message_bytes = message.bytes;
-  copy_bytes(chunk.data.data(), message.data + message.sent, bytes);
-  message.sent += bytes;
+  chunk.place = message.place;
+  if (message.place == 0) {
+    const size_t bytes = std::min(kRingChunkBytes, message.bytes - message.sent);
+    copy_bytes(chunk.data.data(), message.data + message.sent, bytes);
+    message.sent += bytes;
+  }
+  message.is_written = message.place != 0 || message.sent == message.bytes;
   ring_.written.set(++written_);
 }
 
@@ -116,8 +130,11 @@ void Receiver::begin_message(const RingChunk& chunk) {
 void Receiver::read_chunk() {
   const RingChunk& chunk = board().ring_chunk(from_, board().rank(), read_);
   std::byte* const target = current_->wanted ? current_->wanted->data : current_->unexpected.data();
-  const size_t bytes = std::min(kRingChunkBytes, current_->bytes - current_->read);
-  copy_bytes(target + current_->read, chunk.data.data(), bytes, current_->bytes >= kPastCache);
+  const bool whole = chunk.place != 0;
+  const std::byte* const source = whole ? board().at(from_, chunk.place) : chunk.data.data();
+  const size_t bytes =
+      whole ? current_->bytes : std::min(kRingChunkBytes, current_->bytes - current_->read);
+  copy_bytes(target + current_->read, source, bytes, current_->bytes >= kPastCache);
   current_->read += bytes;
   ring_.read.set(++read_);
 }

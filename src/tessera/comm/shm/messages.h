@@ -12,12 +12,13 @@
 
 namespace tessera::comm::detail::shm {
 
-/// The messages from this rank to another: they go through a ring of chunks, in order.
+/// The messages from this rank to another: they go through a ring of chunks, in order. Of a large
+/// one in memory that the other rank can read, only its place does.
 class Sender : public Activity {
  public:
   Sender(const Board& board, Patience& patience, int to);
 
-  /// Ends when all of it is in the ring.
+  /// Ends when all of it is in the ring, or was read.
   std::shared_ptr<Pending> send(const std::byte* data, size_t bytes, int tag,
                                 std::shared_ptr<void> kept);
 
@@ -31,6 +32,8 @@ class Sender : public Activity {
     size_t bytes = 0;
     size_t sent = 0;
     uint64_t tag = 0;
+    uint64_t place = 0;  // 0 if it goes through the ring.
+    bool is_written = false;
   };
   void write_chunk(Message& message);
 

@@ -292,6 +292,7 @@ void reduce_rows(Number number, Reduction reduction, std::byte* output, Rows inp
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, bool past_cache) {
+  if (bytes == 0) return;  // Empty tensors have no memory.
   size_t at = 0;
 #if defined(__x86_64__)
   constexpr size_t kFew = 512;

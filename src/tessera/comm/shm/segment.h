@@ -9,6 +9,13 @@
 
 namespace tessera::comm::detail::shm {
 
+inline constexpr size_t kPageBytes = 4096;
+
+/// So many bytes, rounded up to whole pages.
+constexpr size_t in_pages(size_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
 /// How another process of this host finds a segment.
 struct SegmentPlace {
   pid_t pid = 0;

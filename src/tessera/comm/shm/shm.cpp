@@ -1,11 +1,10 @@
 #include <ATen/core/Tensor.h>
+#include <c10/core/CPUAllocator.h>
 #include <sched.h>
 
 #include <iostream>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include "tessera/base/check.h"
-#include "tessera/base/environment.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/shm/collective_queue.h"
 #include "tessera/comm/shm/factory.h"
@@ -24,8 +23,11 @@ std::byte* data_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.data_ptr());
 }
 
-std::shared_ptr<void> keep(Tensors tensors) {
-  return std::make_shared<Tensors>(std::move(tensors));
+// Their memory: a tensor may get other memory while the operation goes on.
+std::shared_ptr<void> keep(const Tensors& tensors) {
+  auto kept = std::make_shared<std::vector<c10::Storage>>();
+  for (const at::Tensor& tensor : tensors) kept->push_back(tensor.storage());
+  return kept;
 }
 
 class MemoryWork : public c10d::Work {
@@ -96,7 +98,7 @@ class MemoryBackend : public c10d::Backend {
       places.push_back(data_of(output));
     }
     return handle(collectives_.gather(std::move(places), data_of(input), input.nbytes(),
-                                      static_cast<int>(options.rootRank), keep(std::move(kept))));
+                                      static_cast<int>(options.rootRank), keep(kept)));
   }
   Handle scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                  const c10d::ScatterOptions& options) override {
@@ -108,7 +110,7 @@ class MemoryBackend : public c10d::Backend {
       places.push_back(data_of(input));
     }
     return handle(collectives_.scatter(data_of(output), std::move(places), output.nbytes(),
-                                       static_cast<int>(options.rootRank), keep(std::move(kept))));
+                                       static_cast<int>(options.rootRank), keep(kept)));
   }
   Handle alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& receive,
                        std::vector<int64_t>& send, const c10d::AllToAllOptions&) override {
@@ -165,13 +167,6 @@ class MemoryBackend : public c10d::Backend {
   std::vector<std::unique_ptr<Receiver>> receivers_;
 };
 
-bool wants_shared_memory() {
-  const std::string value = process_environment()("TESSERA_SHM").value_or("0");
-  TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_SHM='", value,
-            "' must be 0 or 1; 0 sends everything over Gloo");
-  return value == "1";
-}
-
 // Once per process: groups are many, and the reason is mostly the same.
 void tell_once(const std::string& reason) {
   static std::once_flag told;
@@ -181,14 +176,40 @@ void tell_once(const std::string& reason) {
   });
 }
 
+// Null if the system refuses: then everything is copied.
+std::shared_ptr<Arena> make_arena() {
+  try {
+    return std::make_shared<Arena>();
+  } catch (const DataError&) {
+    return nullptr;
+  }
+}
+
+/// Memory of an arena that a tensor uses.
+struct Buffer {
+  std::shared_ptr<Arena> arena;
+  std::byte* data;
+
+  static void release(void* context) {
+    const std::unique_ptr<Buffer> buffer(static_cast<Buffer*>(context));
+    c10::profiledCPUMemoryReporter().Delete(buffer->data);
+    buffer->arena->free(buffer->data);
+  }
+};
+
 class MemoryEngine : public Engine {
  public:
-  MemoryEngine(std::unique_ptr<Engine> other, int64_t node)
-      : other_(std::move(other)), node_(node) {}
+  MemoryEngine(std::unique_ptr<Engine> other, const LocalAddress& address)
+      : other_(std::move(other)), node_(address.node), wanted_(address.shares_memory) {}
 
   c10::intrusive_ptr<c10d::Backend> create(const CommunicatorRequest& request) override {
     auto met = meet(*request.store,
-                    {.rank = request.rank, .size = request.size, .node = node_, .wanted = wanted_});
+                    {.rank = request.rank,
+                     .size = request.size,
+                     .node = node_,
+                     .wanted = wanted_,
+                     .arena = arena_},
+                    open_arenas_);
     if (auto* const meeting = std::get_if<Meeting>(&met)) {
       const std::vector<int> hosts = meeting->hosts;
       const bool alone = meeting->num_hosts() == 1;
@@ -201,16 +222,25 @@ class MemoryEngine : public Engine {
     return other_->create(request);
   }
 
+  std::optional<c10::DataPtr> buffer(size_t bytes) override {
+    std::byte* const data = arena_ ? arena_->allocate(bytes) : nullptr;
+    if (data == nullptr) return std::nullopt;
+    c10::profiledCPUMemoryReporter().New(data, bytes);  // As for other tensors.
+    return c10::DataPtr(data, new Buffer{arena_, data}, &Buffer::release, c10::kCPU);
+  }
+
  private:
   const std::unique_ptr<Engine> other_;
   const int64_t node_;
-  const bool wanted_ = wants_shared_memory();
+  const bool wanted_;
+  const std::shared_ptr<Arena> arena_ = wanted_ ? make_arena() : nullptr;
+  OpenArenas open_arenas_;
 };
 
 }  // namespace
 
 std::unique_ptr<Engine> make_engine(std::unique_ptr<Engine> other, const LocalAddress& address) {
-  return std::make_unique<MemoryEngine>(std::move(other), address.node);
+  return std::make_unique<MemoryEngine>(std::move(other), address);
 }
 
 }  // namespace tessera::comm::detail::shm

@@ -4,16 +4,17 @@
 #include <exception>
 #include <utility>
 
-#include "tessera/comm/shm/counter.h"
+#include "tessera/comm/shm/board.h"
 
 namespace tessera::comm::detail::shm {
 
-/// A function that stops wherever it has to wait: `co_await` an Awaited. Any thread can go on with
-/// it, one at a time.
+/// A function that stops wherever it has to wait: `co_await` an Awaited or AllRanks. Any thread can
+/// go on with it, one at a time.
 class Steps {
  public:
   struct Promise {
     Awaited awaited = {};
+    AllRanks ranks = {};
     std::exception_ptr error = nullptr;
 
     Steps get_return_object() { return Steps(Handle::from_promise(*this)); }
@@ -23,14 +24,26 @@ class Steps {
     void unhandled_exception() { error = std::current_exception(); }
 
     struct Stop {
-      Awaited awaited;
-      bool await_ready() const { return awaited.reached(); }
-      void await_suspend(std::coroutine_handle<Promise> handle) const {
-        handle.promise().awaited = awaited;
-      }
+      Promise& promise;
+      bool await_ready() const { return promise.can_go_on(); }
+      void await_suspend(std::coroutine_handle<Promise>) const {}
       void await_resume() const {}
     };
-    Stop await_transform(const Awaited& awaited) { return Stop{awaited}; }
+    Stop await_transform(const Awaited& one) {
+      awaited = one;
+      ranks = {};
+      return Stop{*this};
+    }
+    Stop await_transform(const AllRanks& all) {
+      awaited = {};
+      ranks = all;
+      return Stop{*this};
+    }
+    bool can_go_on() {
+      if (awaited.counter != nullptr && !awaited.reached()) return false;
+      awaited = ranks.missing();
+      return awaited.counter == nullptr;
+    }
   };
   using promise_type = Promise;  // The name that the language prescribes.
   using Handle = std::coroutine_handle<Promise>;
@@ -48,8 +61,7 @@ class Steps {
 
   /// Goes on until it has to wait or has ended.
   void advance() {
-    const Awaited& awaited = handle_.promise().awaited;
-    while (!handle_.done() && (awaited.counter == nullptr || awaited.reached())) handle_.resume();
+    while (!handle_.done() && handle_.promise().can_go_on()) handle_.resume();
   }
   bool ended() const { return handle_.done(); }
   const Awaited& awaited() const { return handle_.promise().awaited; }

@@ -300,7 +300,7 @@ void Ddp::State::add_bucket(const std::vector<size_t>& members, at::ScalarType d
     bucket_of[index] = buckets.size();
     parameters.push_back(&trained[index]);
   }
-  buckets.emplace_back(std::move(parameters), dtype, group.size());
+  buckets.emplace_back(std::move(parameters), dtype, group);
 }
 
 void Ddp::State::build_buckets() {

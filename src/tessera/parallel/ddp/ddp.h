@@ -15,6 +15,7 @@
 
 namespace tessera TSR_API {
 
+/// How gradients are reduced.
 struct DdpOptions {
   /// Gradients are reduced in buckets of about this size: small ones start earlier, large ones have
   /// less overhead.

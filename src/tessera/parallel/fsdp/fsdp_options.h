@@ -25,6 +25,7 @@ enum class ShardTime {
   kAtActions,  // All units of a stage at UNSHARD, RESHARD and REDUCE_GRAD of a pipeline's table.
 };
 
+/// When units are gathered and freed, and in which dtypes.
 struct FsdpOptions {
   Reshard reshard = Reshard::kAllButLast;
   /// The number of ranks of the smaller group of kToSmaller; it must divide that of the shards.

@@ -19,6 +19,7 @@ class Module;
 
 namespace tessera TSR_API {
 
+/// How a module is divided into units and sharded.
 struct FullyShardOptions {
   /// The names of the modules that are units: they are gathered and freed as a whole. "*" stands
   /// for any part of a name between dots: "layers.*". Parameters outside of all units form one more

@@ -1,6 +1,5 @@
 #include "tessera/parallel/ddp/internal/bucket.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 
 #include "tessera/base/text.h"
+#include "tessera/comm/buffers.h"
 #include "tessera/comm/collectives.h"
 
 namespace tessera::ddp::detail {
@@ -39,12 +39,15 @@ bool TrainedParameter::is_changed() const {
 }
 
 DdpBucket::DdpBucket(std::vector<const TrainedParameter*> parameters, at::ScalarType dtype,
-                     int64_t num_ranks)
-    : parameters_(std::move(parameters)), num_ranks_(num_ranks), num_awaited_(parameters_.size()) {
+                     const Group& group)
+    : parameters_(std::move(parameters)),
+      num_ranks_(group.size()),
+      num_awaited_(parameters_.size()) {
   const int64_t numel = numel_of(parameters_);
   const int64_t num_numbers =
-      static_cast<int64_t>(parameters_.size() + kPassCodesBegin) + num_ranks;
-  flat_ = at::empty({numel + num_numbers}, parameters_[0]->original.options().dtype(dtype));
+      static_cast<int64_t>(parameters_.size() + kPassCodesBegin) + num_ranks_;
+  flat_ =
+      empty_buffer({numel + num_numbers}, parameters_[0]->original.options().dtype(dtype), group);
   tail_ = flat_.narrow(0, numel, num_numbers);
   int64_t begin = 0;
   for (const TrainedParameter* parameter : parameters_) {

@@ -39,9 +39,9 @@ struct RankReport {
 /// that refuse, and one PassReport per rank.
 class DdpBucket {
  public:
-  /// `dtype` is that of the sums. The parameters outlive the bucket.
+  /// `dtype` is that of the sums, which `group` computes. The parameters outlive the bucket.
   DdpBucket(std::vector<const TrainedParameter*> parameters, at::ScalarType dtype,
-            int64_t num_ranks);
+            const Group& group);
 
   const std::vector<const TrainedParameter*>& parameters() const { return parameters_; }
   /// How many gradients are missing before this bucket can start.

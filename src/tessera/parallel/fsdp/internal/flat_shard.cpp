@@ -1,10 +1,8 @@
 #include "tessera/parallel/fsdp/internal/flat_shard.h"
 
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "tessera/comm/buffers.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
 #include "tessera/tensor/storage.h"
@@ -108,7 +107,7 @@ void FlatShard::pack() {
   const at::NoGradGuard no_grad;
   at::TensorOptions options = members_.front().local.options().requires_grad(false);
   if (options_.offload && flat_.is_cuda()) options = options.pinned_memory(true);
-  shard_ = at::zeros({piece_}, options);
+  shard_ = empty_buffer({piece_}, options, gatherers_).zero_();
   for (const Member& member : members_) {
     if (member.local.numel() == 0) continue;
     const at::Tensor view = shard_.narrow(0, member.local_begin, member.local.numel());
@@ -197,7 +196,7 @@ bool FlatShard::has_gradients() const {
 // Zeros where there is no gradient.
 at::Tensor FlatShard::flat_gradients(double share) {
   const at::TensorOptions options = flat_.options().dtype(reduce_dtype());
-  const at::Tensor flat = at::empty({flat_.numel()}, options);
+  const at::Tensor flat = empty_buffer({flat_.numel()}, options, reducers_);
   const at::Tensor factor = at::scalar_tensor(share, options);
   int64_t end = 0;
   size_t index = 0;  // In trained().
