@@ -31,6 +31,7 @@ struct AttentionBlock {
 
   friend bool operator==(const AttentionBlock&, const AttentionBlock&) = default;
 };
+/// The blocks that a rank computes.
 using AttentionBlocks = std::vector<AttentionBlock>;
 
 /// Appends the blocks of all pairs of a query and a key in rows whose tokens have these positions,

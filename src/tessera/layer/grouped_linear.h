@@ -24,6 +24,7 @@ using ExpertWeights = std::vector<at::Tensor>;
 std::vector<at::Tensor> grouped_linear(const at::Tensor& rows, std::span<const int64_t> counts,
                                        std::span<const ExpertWeights> layers,
                                        const Pass& pass = {});
+/// A product of each expert's rows with its weight; `counts` are the rows per expert.
 at::Tensor grouped_linear(const at::Tensor& rows, std::span<const int64_t> counts,
                           const ExpertWeights& weights, const Pass& pass = {});
 

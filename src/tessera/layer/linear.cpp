@@ -4,25 +4,20 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
-#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
+#include "tessera/layer/internal/few_rows.h"
+#include "tessera/layer/internal/linear_parts.h"
+
 namespace tessera {
+
+using namespace layer::detail;
+
 namespace {
 
 namespace autograd = torch::autograd;
-
-// Autograd can only save its own types, so a holder carries the queue to the backward pass.
-struct Holder : torch::CustomClassHolder {
-  explicit Holder(WeightGradients given) : queue(std::move(given)) {}
-  WeightGradients queue;
-};
-
-at::Tensor as_matrix(const at::Tensor& x) {
-  return x.reshape({c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)), x.size(-1)});
-}
 
 void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Tensor& weight,
                    const at::Tensor& bias) {
@@ -33,7 +28,7 @@ void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Te
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
                       const std::optional<at::Tensor>& bias, KeptResults* kept) {
-  const auto product = [&] { return at::linear(x, weight, bias); };
+  const auto product = [&] { return linear_product(x, weight, bias); };
   if (kept == nullptr) return product();
   return kept->results([&] { return KeptResults::Results{product()}; }).at(0);
 }
@@ -47,8 +42,7 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
     // Not as saved variables: the backward needs the parameters themselves.
     context->saved_data["weight"] = weight;
     context->saved_data["bias"] = bias.value_or(at::Tensor());
-    context->saved_data["queue"] =
-        c10::IValue::make_capsule(c10::make_intrusive<Holder>(*pass.deferred));
+    context->saved_data["queue"] = held(*pass.deferred);
     return product_of(x, weight, bias, pass.kept);
   }
 
@@ -58,9 +52,7 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor weight = context->saved_data["weight"].toTensor();
     const at::Tensor bias = context->saved_data["bias"].toTensor();
-    const auto holder = context->saved_data["queue"].toCapsule();
-    static_cast<const Holder&>(*holder).queue.add(
-        [=] { add_gradients(x, gradient, weight, bias); });
+    queue_in(context->saved_data["queue"]).add([=] { add_gradients(x, gradient, weight, bias); });
     const bool passed_on = context->needs_input_grad(0);
     return {passed_on ? at::matmul(gradient, weight.detach()) : at::Tensor(), {}, {}, {}};
   }
@@ -107,6 +99,12 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   check_deferrable(weight);
   check_deferrable(bias);
   return DeferredLinear::apply(x, weight, given, pass);
+}
+
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& bias) {
+  return is_of_few_rows(x, weight) ? few_rows_product(x, weight, bias)
+                                   : at::linear(x, weight, bias);
 }
 
 at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient) {

@@ -2,16 +2,37 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "tessera/base/export.h"
 #include "tessera/layer/pass.h"
 
 namespace tessera TSR_API {
+
+/// The rows of a linear layer that this rank has: `weight` is [outputs, inputs]; `bias` may be
+/// undefined. Ranks may hold different numbers of rows, or none.
+struct LinearWeights {
+  at::Tensor weight;
+  at::Tensor bias = {};
+};
 
 /// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With Pass::deferred
 /// the backward pass puts the gradients of weight and bias there; both must be leaves. Pass::kept
 /// keeps the product.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const Pass& pass = {});
+
+/// Linear layers of one input, e.g. query, key and value: one product on a GPU, if the weights lie
+/// behind each other in memory (see place_together()) and have no bias. Otherwise as many as
+/// layers.
+std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeights> layers,
+                               const Pass& pass);
+
+/// The value of linear() alone, without autograd, for layers with a backward pass of their own.
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
+                          const std::optional<at::Tensor>& bias = std::nullopt);
 
 /// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
 at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient);

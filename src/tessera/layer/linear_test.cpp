@@ -1,7 +1,10 @@
 #include "tessera/layer/linear.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/rand.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/layer/internal/few_rows.h"
 #include "tests/testkit/device.h"
 
 namespace tessera {
@@ -24,6 +28,59 @@ at::Tensor leaf(at::IntArrayRef shape) {
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return a.sub(b).abs().max().item<double>();
+}
+
+bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+// Shapes that fill whole tiles of the kernel for few rows, and ones that do not.
+TEST(LinearProduct, OfFewRowsIsTheSame) {
+  for (const int64_t rows : {1, 2, 3, 4, 7, 8, 32, 33}) {
+    for (const int64_t inputs : {1, 7, 8, 40, 65}) {
+      const at::Tensor x = at::rand({rows, inputs}, here()).sub(0.5);
+      const at::Tensor weight = at::rand({29, inputs}, here()).sub(0.5);
+      const at::Tensor bias = at::rand({29}, here());
+      const c10::InferenceMode inference;
+      const at::Tensor exact = at::linear(x.to(at::kDouble), weight.to(at::kDouble));
+      // Sums of up to 65 products below 1/4 in single precision.
+      EXPECT_LT(largest_difference(linear_product(x, weight), exact), 2e-6);
+      EXPECT_LT(largest_difference(linear_product(x, weight, bias), exact.add(bias)), 2e-6);
+    }
+  }
+}
+
+// So that a text does not depend on those that are generated beside it.
+TEST(LinearProduct, ARowHasTheSameBitsBesideOthers) {
+  const at::Tensor x = at::rand({2, 4, 51}).sub(0.5);
+  const at::Tensor weight = at::rand({37, 51}).sub(0.5);
+  const c10::InferenceMode inference;
+  if (!has_avx2()) GTEST_SKIP() << "this processor has no AVX2";
+  ASSERT_TRUE(layer::detail::is_of_few_rows(x, weight));
+  const at::Tensor all = linear_product(x, weight);
+  ASSERT_EQ(all.sizes(), (std::vector<int64_t>{2, 4, 37}));
+  for (int64_t i = 0; i < 8; ++i) {
+    const at::Tensor row = x.flatten(0, 1).narrow(0, i, 1);
+    EXPECT_TRUE(linear_product(row, weight)[0].equal(all.flatten(0, 1)[i])) << i;
+  }
+}
+
+TEST(LinearProduct, TakesAnyLayoutAndRefusesOtherWidths) {
+  const at::Tensor x = at::rand({5, 24}, here()).sub(0.5);
+  const at::Tensor weight = at::rand({24, 9}, here()).sub(0.5);
+  const c10::InferenceMode inference;
+  const at::Tensor y = linear_product(x.slice(1, 0, 24, 2), weight.slice(0, 0, 24, 2).t());
+  const at::Tensor exact =
+      at::matmul(x.slice(1, 0, 24, 2).to(at::kDouble), weight.slice(0, 0, 24, 2).to(at::kDouble));
+  EXPECT_LT(largest_difference(y, exact), 2e-6);
+  EXPECT_LT(largest_difference(linear_product(x.slice(1, 0, 24, 2), weight.t().slice(1, 0, 12)),
+                               at::linear(x.slice(1, 0, 24, 2), weight.t().slice(1, 0, 12))),
+            2e-6);
+  EXPECT_THROW((void)linear_product(x, weight), c10::Error);
 }
 
 struct Net {

@@ -5,24 +5,38 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/rms_norm.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "tessera/kernel/norm.h"
 
 namespace tessera {
 namespace {
 
 namespace autograd = torch::autograd;
 
+// 1 / root(mean square) of each row.
+at::Tensor scale_of(const at::Tensor& x, double eps) {
+  const auto size = static_cast<double>(x.size(-1));
+  const auto wide = at::promote_types(x.scalar_type(), at::kFloat);
+  at::Tensor scale = at::linalg_vector_norm(x, 2, at::IntArrayRef{-1}, /*keepdim=*/true, wide);
+  return scale.square_().div_(size).add_(eps).rsqrt_();
+}
+
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& weight) {
+  return at::mul(x, scale).mul_(weight).to(x.scalar_type());
+}
+
 // With scale = 1 / root(mean square): y = x·scale·weight.
 class RmsNorm : public autograd::Function<RmsNorm> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, double eps) {
-    const auto size = static_cast<double>(x.size(-1));
-    const auto wide = at::promote_types(x.scalar_type(), at::kFloat);
-    at::Tensor scale = at::linalg_vector_norm(x, 2, at::IntArrayRef{-1}, /*keepdim=*/true, wide);
-    scale.square_().div_(size).add_(eps).rsqrt_();
+    const at::Tensor scale = scale_of(x, eps);
     context->save_for_backward({x, weight, scale});
-    return at::mul(x, scale).mul_(weight).to(x.scalar_type());
+    return scaled(x, scale, weight);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -41,13 +55,59 @@ class RmsNorm : public autograd::Function<RmsNorm> {
   }
 };
 
+class NormedSumOnGpu : public autograd::Function<NormedSumOnGpu> {
+ public:
+  static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
+                                         const at::Tensor& weight,
+                                         const std::optional<at::Tensor>& added, double eps) {
+    context->set_materialize_grads(false);  // The sum may have no other reader.
+    const at::Tensor other = added ? added->contiguous() : at::Tensor();
+    const GpuNorm made = add_norm_on_gpu(x.contiguous(), other, weight, eps);
+    context->save_for_backward({made.sum, weight, made.scales});
+    context->saved_data["added"] = added.has_value();
+    // An input that is returned must be the tensor that was given.
+    return {added ? made.sum : x, made.normed};
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    const autograd::variable_list saved = context->get_saved_variables();
+    const auto packed = [](const at::Tensor& x) { return x.defined() ? x.contiguous() : x; };
+    const GpuNormGradients made = add_norm_backward_on_gpu(
+        packed(gradients[1]), packed(gradients[0]), saved[0], saved[1], saved[2]);
+    const at::Tensor of_weight = made.weight.to(saved[1].scalar_type());
+    const bool added = context->saved_data["added"].toBool();
+    return {made.sum, of_weight, added ? made.sum : at::Tensor(), {}};
+  }
+};
+
+bool fits_kernels(const at::Tensor& x, const at::Tensor& weight) {
+  return has_norm_kernels(x) && x.scalar_type() == weight.scalar_type();
+}
+
+NormedSum normed_on_gpu(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
+                        double eps) {
+  const auto given = added.defined() ? std::optional(added) : std::nullopt;
+  const autograd::variable_list made = NormedSumOnGpu::apply(x, weight, given, eps);
+  return {made[0], made[1]};
+}
+
 }  // namespace
 
-// On a GPU LibTorch has one kernel per direction. On a CPU its backward is a chain of a dozen
+// LibTorch has one kernel per direction on a GPU. On a CPU its backward is a chain of a dozen
 // operators, three times slower than this one.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  if (fits_kernels(x, weight)) return normed_on_gpu(x, {}, weight, eps).normed;
   if (x.is_cuda()) return at::rms_norm(x, weight.sizes(), weight, eps);
+  if (!at::GradMode::is_enabled()) return scaled(x, scale_of(x, eps), weight);
   return RmsNorm::apply(x, weight, eps);
+}
+
+NormedSum normed_sum(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
+                     double eps) {
+  if (fits_kernels(x, weight)) return normed_on_gpu(x, added, weight, eps);
+  const at::Tensor sum = added.defined() ? x + added : x;
+  return {sum, rms_norm(sum, weight, eps)};
 }
 
 }  // namespace tessera

@@ -59,5 +59,19 @@ TEST(RmsNorm, OfNarrowDtypesIsComputedInSinglePrecision) {
   EXPECT_LT(error.abs().max().item<double>(), 1.01 / 256);  // It is rounded once.
 }
 
+TEST(NormedSum, IsTheSumAndItsNorm) {
+  const at::Tensor x = at::rand({2, 3, 16}, here()).requires_grad_();
+  const at::Tensor added = at::rand({2, 3, 16}, here()).requires_grad_();
+  const at::Tensor weight = at::rand({16}, here());
+  const NormedSum both = normed_sum(x, added, weight, 1e-5);
+  EXPECT_LT(largest_difference(both.sum, x + added), 1e-6);
+  EXPECT_LT(largest_difference(both.normed, rms_norm(x + added, weight, 1e-5)), 1e-5);
+  (both.sum.square().sum() + both.normed.sum()).backward();
+  EXPECT_TRUE(x.grad().equal(added.grad()));
+  const NormedSum alone = normed_sum(x, {}, weight, 1e-5);
+  EXPECT_TRUE(alone.sum.equal(x));
+  EXPECT_LT(largest_difference(alone.normed, rms_norm(x, weight, 1e-5)), 1e-6);
+}
+
 }  // namespace
 }  // namespace tessera

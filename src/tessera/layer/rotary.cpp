@@ -1,10 +1,12 @@
 #include "tessera/layer/rotary.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -12,6 +14,8 @@
 #include <numbers>
 
 #include "tessera/format/llama_config.h"
+#include "tessera/kernel/gpu_kernel.h"
+#include "tessera/kernel/rotary.h"
 
 namespace tessera {
 namespace {
@@ -27,11 +31,20 @@ double scaled(double frequency, const Llama3RopeScaling& scaling) {
   return kept * frequency + (1 - kept) * frequency / scaling.factor;
 }
 
+// Kernels want the elements of a head beside each other.
+at::Tensor with_whole_heads(const at::Tensor& heads) {
+  return heads.stride(-1) == 1 ? heads : heads.contiguous();
+}
+
 // [first·cos - second·sin, second·cos + first·sin]; `sign` -1 rotates in the other direction.
 at::Tensor rotated(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor& sines,
                    double sign) {
   const int64_t pairs = heads.size(-1) / 2;
   const at::Tensor out = at::empty_like(heads, at::MemoryFormat::Contiguous);
+  if (has_kernels(heads)) {
+    rotate_on_gpu(with_whole_heads(heads), cosines, sines, sign, out);
+    return out;
+  }
   const auto half = [&](const at::Tensor& x, int64_t which) {
     return x.narrow(-1, which * pairs, pairs);
   };
@@ -57,6 +70,42 @@ class Rotation : public autograd::Function<Rotation> {
     const at::Tensor cosines = context->saved_data["cosines"].toTensor();
     const at::Tensor sines = context->saved_data["sines"].toTensor();
     return {rotated(gradients[0], cosines, sines, -1), {}, {}};
+  }
+};
+
+// Queries and keys in place if nothing else reads them.
+class RotatedHeads : public autograd::Function<RotatedHeads> {
+ public:
+  static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& q,
+                                         const at::Tensor& k, const at::Tensor& v,
+                                         const RotaryTable& table, bool reuses) {
+    context->saved_data["cosines"] = table.cosines;
+    context->saved_data["sines"] = table.sines;
+    context->saved_data["keys"] = k.size(2);
+    const auto turned = [&](const at::Tensor& heads) {
+      if (!reuses || heads.stride(-1) != 1) return rotated(heads, table.cosines, table.sines, 1);
+      rotate_on_gpu(heads, table.cosines, table.sines, 1, heads);
+      return heads;
+    };
+    return {turned(q), turned(k), v};
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    const at::Tensor cosines = context->saved_data["cosines"].toTensor();
+    const at::Tensor sines = context->saved_data["sines"].toTensor();
+    const at::Tensor& like = gradients[0];
+    const int64_t queries = like.size(2);
+    const int64_t keys = context->saved_data["keys"].toInt();
+    const at::Tensor all =
+        at::empty({like.size(0), like.size(1), queries + 2 * keys, like.size(3)}, like.options());
+    const at::Tensor q = all.narrow(2, 0, queries);
+    const at::Tensor k = all.narrow(2, queries, keys);
+    const at::Tensor v = all.narrow(2, queries + keys, keys);
+    rotate_on_gpu(with_whole_heads(gradients[0]), cosines, sines, -1, q);
+    rotate_on_gpu(with_whole_heads(gradients[1]), cosines, sines, -1, k);
+    copy_heads_on_gpu(with_whole_heads(gradients[2]), v);
+    return {q, k, v, {}, {}};
   }
 };
 
@@ -89,7 +138,15 @@ RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& position
 }
 
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table) {
+  if (!at::GradMode::is_enabled()) return rotated(heads, table.cosines, table.sines, 1);
   return Rotation::apply(heads, table.cosines, table.sines);
+}
+
+Heads rotate(const Heads& heads, const RotaryTable& table, bool reuses) {
+  const auto& [q, k, v] = heads;
+  if (!has_kernels(q)) return {rotate(q, table), rotate(k, table), v};
+  const autograd::variable_list made = RotatedHeads::apply(q, k, v, table, reuses);
+  return {made[0], made[1], made[2]};
 }
 
 }  // namespace tessera

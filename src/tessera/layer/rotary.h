@@ -33,4 +33,14 @@ RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& position
 /// form a pair, as in Hugging Face's weights.
 at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table);
 
+/// The heads of one layer, each [batch, positions, heads, size].
+struct Heads {
+  at::Tensor queries, keys, values;
+};
+
+/// Rotates queries and keys. If `reuses`, the memory of the given ones may hold the result: nothing
+/// else may read them. On a GPU the gradients lie beside each other in one tensor, as one product
+/// for all three wants them.
+Heads rotate(const Heads& heads, const RotaryTable& table, bool reuses);
+
 }  // namespace tessera

@@ -48,6 +48,18 @@ TEST(Rotary, GradientIsTurnedBack) {
   EXPECT_LT(largest_difference(heads.grad(), heads), 1e-14);
 }
 
+TEST(Rotary, TurnsQueriesAndKeysOfALayer) {
+  const at::Tensor all = at::rand({2, 5, 7, 16}, here(at::kDouble)).requires_grad_();
+  const std::vector<at::Tensor> parts = all.split_with_sizes({3, 2, 2}, 2);
+  const Heads turned = rotate({parts[0], parts[1], parts[2]}, table_for(5), /*reuses=*/false);
+  EXPECT_TRUE(turned.queries.equal(rotate(parts[0], table_for(5))));
+  EXPECT_TRUE(turned.keys.equal(rotate(parts[1], table_for(5))));
+  EXPECT_TRUE(turned.values.equal(parts[2]));
+  const auto half_square = [](const at::Tensor& x) { return x.square().sum().mul(0.5); };
+  (half_square(turned.queries) + half_square(turned.keys) + half_square(turned.values)).backward();
+  EXPECT_LT(largest_difference(all.grad(), all), 1e-14);
+}
+
 TEST(Rotary, Llama3KeepsFastTurnsAndSlowsSlowOnes) {
   const std::vector<double> plain = rotary_frequencies(config_with(std::nullopt));
   const std::vector<double> scaled = rotary_frequencies(

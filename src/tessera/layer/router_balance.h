@@ -19,6 +19,7 @@ enum class BalanceKind {
   kSequence,  // The same per sequence, and the mean over them (Megatron's per-sequence kind).
 };
 
+/// How the balance of the experts is measured and learned.
 struct BalanceOptions {
   int64_t layers = 0;  // With experts.
   int64_t experts = 0;

@@ -17,6 +17,7 @@ enum class DropPolicy {
   kPosition,  // The first of the batch.
 };
 
+/// How many tokens an expert accepts.
 struct CapacityOptions {
   double factor = 0;  // The most rows of an expert, as a multiple of the mean; 0: no limit.
   DropPolicy policy = DropPolicy::kProbs;

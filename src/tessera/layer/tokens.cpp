@@ -1,14 +1,21 @@
 #include "tessera/layer/tokens.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "tessera/base/check.h"
+#include "tessera/kernel/cross_entropy.h"
+#include "tessera/kernel/gpu_kernel.h"
 
 namespace tessera {
 namespace {
+
+namespace autograd = torch::autograd;
 
 bool is_known(const at::Tensor& tokens, int64_t vocab_size) {
   const auto [smallest, largest] = at::aminmax(tokens);
@@ -23,6 +30,48 @@ bool is_known(const at::Tensor& tokens, int64_t vocab_size) {
                            column, "] is outside the vocabulary of ", vocab_size,
                            "; ids must be from 0 to ", vocab_size - 1));
 }
+
+at::Tensor wide_rows(const at::Tensor& logits) {
+  const bool narrow = logits.element_size() < 4;
+  return (narrow ? logits.to(at::kFloat) : logits).flatten(0, 1);
+}
+
+// The loss of each row. Logits stay in their dtype, and their gradient takes their place if nothing
+// else can read them any more.
+class TokenLosses : public autograd::Function<TokenLosses> {
+ public:
+  static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& targets, int64_t ignored) {
+    const at::Tensor rows = rows_of(logits).contiguous();
+    const at::Tensor flat = targets.flatten().contiguous();
+    const GpuCrossEntropy made = cross_entropy_on_gpu(rows, flat, ignored);
+    // Not as saved variables, which would count as readers.
+    context->saved_data["rows"] = rows;
+    context->saved_data["targets"] = flat;
+    context->saved_data["log_sums"] = made.log_sums;
+    context->saved_data["ignored"] = ignored;
+    context->saved_data["shape"] = logits.sizes();
+    return made.losses;
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    auto& saved = context->saved_data;
+    const at::Tensor rows = saved["rows"].toTensor();
+    constexpr size_t kOwn = 1;  // The rows themselves.
+    const at::Tensor out = rows.storage().use_count() > kOwn ? at::empty_like(rows) : rows;
+    cross_entropy_backward_on_gpu(gradients[0].contiguous(), rows, saved["targets"].toTensor(),
+                                  saved["log_sums"].toTensor(), saved["ignored"].toInt(), out);
+    return {out.view(saved["shape"].toIntVector()), {}, {}};
+  }
+
+ private:
+  // Below autograd: its views hold the tensor that they are views of.
+  static at::Tensor rows_of(const at::Tensor& logits) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return logits.flatten(0, 1);
+  }
+};
 
 }  // namespace
 
@@ -42,9 +91,13 @@ at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets) {
   check_tokens(targets, logits.size(-1));
   TSR_CHECK(logits.sizes().slice(0, 2) == targets.sizes(), "logits of shape ", logits.sizes(),
             " do not match targets of shape ", targets.sizes());
-  const bool narrow = logits.element_size() < 4;
-  const at::Tensor rows = (narrow ? logits.to(at::kFloat) : logits).flatten(0, 1);
-  return at::cross_entropy_loss(rows, targets.flatten());
+  return at::cross_entropy_loss(wide_rows(logits), targets.flatten());
+}
+
+at::Tensor token_loss_sum(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored) {
+  if (has_kernels(logits)) return TokenLosses::apply(logits, targets, ignored).sum();
+  return at::cross_entropy_loss(wide_rows(logits), targets.flatten(), {}, at::Reduction::Sum,
+                                ignored);
 }
 
 }  // namespace tessera

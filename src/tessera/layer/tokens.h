@@ -23,4 +23,7 @@ at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight);
 /// are checked like tokens.
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets);
 
+/// The sum of the losses over all positions but those with the target `ignored`.
+at::Tensor token_loss_sum(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored);
+
 }  // namespace tessera

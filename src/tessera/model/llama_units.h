@@ -14,6 +14,7 @@ namespace tessera TSR_API {
 
 class WeightFiles;
 
+/// Dtype, device and kinds of the layers.
 struct LlamaOptions {
   at::ScalarType dtype = at::kFloat;
   at::Device device = at::kCPU;
@@ -22,6 +23,7 @@ struct LlamaOptions {
 /// A range of the units, without memory for their parameters. They keep their names and indices. A
 /// tied head lists the embedding's weight if the embedding's unit is not in the range.
 std::vector<Unit> llama_units(const LlamaConfig& config, const LlamaOptions& options, Span units);
+/// The number of units: embedding, layers and head.
 int64_t num_llama_units(const LlamaConfig& config);
 
 /// All units as a model with token_loss(). The caller sets `fill`.

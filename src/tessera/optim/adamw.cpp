@@ -7,6 +7,8 @@
 #include <c10/core/GradMode.h>
 
 #include "tessera/base/check.h"
+#include "tessera/kernel/adamw.h"
+#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/optim/learning_rate.h"
 
 namespace tessera {
@@ -37,6 +39,7 @@ AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options)
 void AdamW::step(double learning_rate, double gradient_factor) {
   check_learning_rate(learning_rate);
   const at::NoGradGuard no_grad;
+  if (step_on_gpu(learning_rate, gradient_factor)) return;
   const MasterWeights::Pending pending = weights_.pending(gradient_factor);
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> steps = pending.of(steps_);
@@ -46,6 +49,29 @@ void AdamW::step(double learning_rate, double gradient_factor) {
                     options_.beta1, options_.beta2, options_.weight_decay, options_.eps,
                     /*amsgrad=*/false, /*maximize=*/false);
   weights_.publish(pending);
+}
+
+bool AdamW::step_on_gpu(double learning_rate, double gradient_factor) {
+  const std::vector<MasterWeights::Copied> copied = weights_.copied();
+  if (copied.empty() || !has_kernels(copied[0].parameter)) return false;
+  std::vector<GpuAdamWTensor> tensors;
+  std::vector<at::Tensor> steps;
+  for (const auto& [index, parameter, gradient, weight] : copied) {
+    if (gradient.scalar_type() != copied[0].parameter.scalar_type()) return false;
+    if (parameter.scalar_type() != gradient.scalar_type()) return false;
+    steps.push_back(steps_[index]);
+    tensors.push_back({parameter, gradient.contiguous(), weight, averages_[index],
+                       square_averages_[index], steps_[index]});
+  }
+  at::_foreach_add_(steps, 1);
+  adamw_on_gpu(tensors, {.learning_rate = learning_rate,
+                         .beta1 = options_.beta1,
+                         .beta2 = options_.beta2,
+                         .weight_decay = options_.weight_decay,
+                         .eps = options_.eps,
+                         .gradient_factor = gradient_factor});
+  for (const GpuAdamWTensor& one : tensors) one.parameter.unsafeGetTensorImpl()->bump_version();
+  return true;
 }
 
 std::vector<OptimizerState> AdamW::state() const {

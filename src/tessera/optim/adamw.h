@@ -6,6 +6,7 @@
 
 namespace tessera TSR_API {
 
+/// Settings of AdamW.
 struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -26,6 +27,9 @@ class AdamW final : public Optimizer {
   std::vector<OptimizerState> state() const override;
 
  private:
+  /// In one kernel, if there is one for these parameters.
+  bool step_on_gpu(double learning_rate, double gradient_factor);
+
   MasterWeights weights_;
   AdamWOptions options_;
   std::vector<at::Tensor> steps_, averages_, square_averages_;  // One of each per weight.

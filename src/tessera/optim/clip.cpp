@@ -14,6 +14,8 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/kernel/gpu_kernel.h"
+#include "tessera/kernel/square_sum.h"
 
 namespace tessera {
 namespace {
@@ -38,6 +40,13 @@ void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
   };
   if (even > 0) append(flat.narrow(0, 0, even).view({-1, kRow}));
   append(flat.narrow(0, even, flat.numel() - even).view({1, -1}));
+}
+
+bool can_sum_on_gpu(const std::vector<at::Tensor>& gradients) {
+  return std::ranges::all_of(gradients, [&](const at::Tensor& gradient) {
+    return has_kernels(gradient) && gradient.is_contiguous() &&
+           gradient.scalar_type() == gradients[0].scalar_type();
+  });
 }
 
 [[noreturn]] void refuse(const Parameters& parameters, double norm) {
@@ -70,6 +79,7 @@ at::Tensor grad_square_sum(const Parameters& parameters) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters);
   if (gradients.empty()) return at::zeros({}, at::kDouble);
+  if (can_sum_on_gpu(gradients)) return square_sum_on_gpu(gradients);
   std::vector<at::Tensor> norms;
   for (const at::Tensor& gradient : gradients) append_row_norms(gradient.reshape(-1), norms);
   return at::cat(norms).to(at::kDouble).square().sum();

@@ -34,6 +34,7 @@ void clip_grads_(const Parameters& parameters, double norm, double max_norm);
 
 /// Does both; returns the norm before scaling.
 double clip_grad_norm_(const Parameters& parameters, double max_norm);
+/// The same for parameters that the ranks of `holders` hold together.
 double clip_grad_norm_(const Parameters& parameters, double max_norm, const Group& holders);
 
 }  // namespace tessera

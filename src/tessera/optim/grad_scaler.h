@@ -6,6 +6,7 @@
 
 namespace tessera TSR_API {
 
+/// How the loss scale of float16 grows and shrinks.
 struct GradScalerOptions {
   double initial_scale = 65536;
   double growth_factor = 2;

@@ -113,6 +113,16 @@ MasterWeights::Pending MasterWeights::pending(double gradient_factor) const {
   return pending;
 }
 
+std::vector<MasterWeights::Copied> MasterWeights::copied() const {
+  std::vector<Copied> all;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (!is_copy(i)) return {};
+    const at::Tensor& parameter = parameters_[i].tensor;
+    if (parameter.grad().defined()) all.push_back({i, parameter, parameter.grad(), weights_[i]});
+  }
+  return all;
+}
+
 void MasterWeights::publish(const Pending& changed) const {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parameters;

@@ -38,6 +38,14 @@ class MasterWeights {
   /// With gradients times a factor: of 16-bit parameters in copies, of others in place.
   Pending pending(double gradient_factor) const;
 
+  /// A 16-bit parameter and its copy.
+  struct Copied {
+    size_t index;
+    at::Tensor parameter, gradient, weight;
+  };
+  /// Those that have a gradient; empty if a parameter is its own weight.
+  std::vector<Copied> copied() const;
+
   /// Rounds the changed weights into their parameters, and tells autograd that they have changed.
   void publish(const Pending& changed) const;
 

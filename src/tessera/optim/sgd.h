@@ -6,6 +6,7 @@
 
 namespace tessera TSR_API {
 
+/// Settings of SGD.
 struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;  // Needs a momentum > 0.

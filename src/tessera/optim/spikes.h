@@ -9,6 +9,7 @@
 
 namespace tessera TSR_API {
 
+/// Which losses are spikes.
 struct SpikeOptions {
   double factor = 0;     // A spike is above this many times the median; 0: never.
   int64_t window = 100;  // Good steps whose median counts; at least kFewest.

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
 
 #include <array>
 
@@ -11,6 +10,7 @@
 #include "tessera/layer/linear.h"
 #include "tessera/layer/router_balance.h"
 #include "tessera/layer/router_capacity.h"
+#include "tessera/layer/swiglu.h"
 #include "tessera/layer/token_order.h"
 #include "tessera/parallel/expert/expert_exchange.h"
 #include "tessera/parallel/expert/token_gather.h"
@@ -111,7 +111,7 @@ at::Tensor Experts::compute(const at::Tensor& rows, std::span<const int64_t> cou
   const Span here = own_experts(router.size(0), pass);
   const std::vector<at::Tensor> wide =
       grouped_linear(rows, counts, std::array{own(gate, here), own(up, here)}, pass);
-  return grouped_linear(at::silu(wide[0]) * wide[1], counts, own(down, here), pass);
+  return grouped_linear(swiglu(wide[0], wide[1]), counts, own(down, here), pass);
 }
 
 void Experts::list(const std::string& name, Parameters& to) const {

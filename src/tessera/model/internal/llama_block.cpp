@@ -3,9 +3,9 @@
 #include <ATen/TensorOperators.h>
 
 #include <array>
+#include <bit>
 
 #include "tessera/base/check.h"
-#include "tessera/layer/norm.h"
 #include "tessera/layer/window_attention.h"
 #include "tessera/parallel/tensor/row_linear.h"
 #include "tessera/tensor/unallocated.h"
@@ -17,14 +17,21 @@ void check_filled(const at::Tensor& tensor) {
   throw StateError("the Llama has no weights yet; call load() or initialize() first");
 }
 
-void Rotary::ensure_table(int64_t positions, const at::TensorOptions& options) {
+bool Rotary::has_table(const at::TensorOptions& options) const {
   const at::Tensor& known = table_.cosines;
-  if (known.defined() && known.size(0) == positions && known.dtype() == options.dtype() &&
-      known.device() == options.device()) {
-    return;
-  }
+  return known.defined() && known.dtype() == options.dtype() && known.device() == options.device();
+}
+
+void Rotary::ensure_table(int64_t positions, const at::TensorOptions& options) {
+  if (has_table(options) && table_.cosines.size(0) == positions) return;
   table_ = rotary_table(frequencies_, positions, options);
   positions_ = at::Tensor();
+}
+
+// Twice as long each time, since a text that is generated needs one more position per token.
+void Rotary::ensure_long_table(int64_t positions, const at::TensorOptions& options) {
+  if (has_table(options) && table_.cosines.size(0) >= positions) return;
+  ensure_table(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))), options);
 }
 
 const RotaryTable& Rotary::table_for(const at::Tensor& heads, const at::Tensor& positions) {
@@ -33,7 +40,7 @@ const RotaryTable& Rotary::table_for(const at::Tensor& heads, const at::Tensor& 
     return table_;
   }
   if (positions_.is_same(positions) && picked_.cosines.dtype() == heads.dtype()) return picked_;
-  ensure_table(positions.max().item<int64_t>() + 1, heads.options());
+  ensure_long_table(positions.max().item<int64_t>() + 1, heads.options());
   picked_ = rotary_table_at(table_, positions);
   positions_ = positions;
   return picked_;
@@ -64,8 +71,10 @@ at::Tensor Attention::operator()(const at::Tensor& x, Rotary& rotary, const Pass
   if (q_norm) heads[0] = (*q_norm)(heads[0]);
   if (k_norm) heads[1] = (*k_norm)(heads[1]);
   const RotaryTable& table = rotary.table_for(heads[0], pass.positions);
-  const at::Tensor mixed =
-      window_attention(rotate(heads[0], table), rotate(heads[1], table), heads[2], window, pass);
+  // What is kept for a second run must stay as it is.
+  const auto [queries, keys, values] =
+      rotate({heads[0], heads[1], heads[2]}, table, /*reuses=*/pass.kept == nullptr);
+  const at::Tensor mixed = window_attention(queries, keys, values, window, pass);
   return row_linear(mixed.flatten(2), o.weight, o.bias, pass);
 }
 
@@ -90,6 +99,10 @@ at::Tensor Norm::operator()(const at::Tensor& x) const {
   return rms_norm(x, weight, eps);
 }
 
+NormedSum Norm::operator()(const at::Tensor& x, const at::Tensor& added) const {
+  return normed_sum(x, added, weight, eps);
+}
+
 namespace {
 
 std::variant<SwiGlu, Experts> make_mlp(const LlamaConfig& config, int64_t layer,
@@ -107,9 +120,10 @@ Block::Block(const LlamaConfig& config, int64_t layer, const at::TensorOptions& 
       before_mlp(config.hidden_size, config.rms_norm_eps, options) {}
 
 at::Tensor Block::operator()(const at::Tensor& x, Rotary& rotary, const Pass& pass) const {
-  const at::Tensor attended = x + attention(before_attention(x), rotary, pass);
-  const at::Tensor normed = before_mlp(attended);
-  return attended + std::visit([&](const auto& layer) { return layer(normed, pass); }, mlp);
+  const NormedSum in = before_attention(x, {});
+  const NormedSum attended = before_mlp(in.sum, attention(in.normed, rotary, pass));
+  const auto feed_forward = [&](const auto& layer) { return layer(attended.normed, pass); };
+  return attended.sum + std::visit(feed_forward, mlp);
 }
 
 void Block::list(const std::string& name, Parameters& to) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/format/llama_config.h"
+#include "tessera/layer/norm.h"
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/unit.h"
 #include "tessera/model/internal/experts.h"
@@ -32,7 +33,9 @@ class Rotary {
   const RotaryTable& table_for(const at::Tensor& heads, const at::Tensor& positions);
 
  private:
+  bool has_table(const at::TensorOptions& options) const;
   void ensure_table(int64_t positions, const at::TensorOptions& options);
+  void ensure_long_table(int64_t positions, const at::TensorOptions& options);
 
   std::vector<double> frequencies_;
   RotaryTable table_ = {};     // Of consecutive positions.
@@ -44,6 +47,8 @@ struct Norm {
   Norm(int64_t size, double eps, const at::TensorOptions& options);
 
   at::Tensor operator()(const at::Tensor& x) const;
+  /// Of x + added, with the sum. `added` may be undefined.
+  NormedSum operator()(const at::Tensor& x, const at::Tensor& added) const;
 
   at::Tensor weight;
   double eps;

@@ -1,10 +1,8 @@
 #include "tessera/model/internal/swiglu.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/silu.h>
-
 #include <array>
 
+#include "tessera/layer/swiglu.h"
 #include "tessera/parallel/tensor/row_linear.h"
 #include "tessera/tensor/unallocated.h"
 
@@ -38,7 +36,7 @@ SwiGlu::SwiGlu(int64_t hidden, int64_t width, bool has_bias, const at::TensorOpt
 at::Tensor SwiGlu::operator()(const at::Tensor& x, const Pass& pass) const {
   const std::vector<at::Tensor> wide =
       column_linear(x, std::array{gate.weights(), up.weights()}, pass);
-  return row_linear(at::silu(wide[0]) * wide[1], down.weight, down.bias, pass);
+  return row_linear(swiglu(wide[0], wide[1]), down.weight, down.bias, pass);
 }
 
 void SwiGlu::list(const std::string& name, Parameters& to) const {

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
@@ -61,7 +60,7 @@ Tensors products(const at::Tensor& x, Layers layers, const TensorParallel& tenso
   Tensors results;
   for (const LinearWeights& layer : layers) {
     const auto bias = layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
-    results.push_back(at::linear(whole, layer.weight, bias));
+    results.push_back(linear_product(whole, layer.weight, bias));
   }
   return results;
 }
@@ -152,13 +151,7 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
 std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const LinearWeights> layers,
                                       const Pass& pass) {
   const TensorParallel* const tensor = active(pass);
-  if (tensor == nullptr) {
-    Tensors results;
-    for (const LinearWeights& layer : layers) {
-      results.push_back(linear(x, layer.weight, layer.bias, pass));
-    }
-    return results;
-  }
+  if (tensor == nullptr) return linear(x, layers, pass);
   check_input(x);
   if (!at::GradMode::is_enabled()) {
     return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor); });

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/layer/linear.h"
 #include "tessera/layer/pass.h"
 
 namespace tessera TSR_API {
-
-/// This rank's rows of a linear layer: `weight` is [outputs, inputs]; `bias` may be undefined.
-/// Ranks may hold different numbers of rows, or none.
-struct LinearWeights {
-  at::Tensor weight;
-  at::Tensor bias = {};
-};
 
 /// **Collective.** Column-parallel linear layers of one input x of [batch, positions, inputs]: each
 /// rank computes its own outputs, for all positions. The layers share one gather of x and one sum

@@ -53,6 +53,7 @@ struct PrepareModuleOutput {
   friend bool operator==(const PrepareModuleOutput&, const PrepareModuleOutput&) = default;
 };
 
+/// How a layer is split.
 using ParallelStyle = std::variant<ColwiseParallel, RowwiseParallel, SequenceParallel,
                                    PrepareModuleInput, PrepareModuleOutput>;
 

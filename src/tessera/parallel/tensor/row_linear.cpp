@@ -33,7 +33,7 @@ at::Tensor sum_of_products(const at::Tensor& x, const LinearWeights& layer,
                            const TensorParallel& tensor) {
   const at::Tensor sum = tensor.sequence && tensor.async
                              ? sum_in_pieces(x, layer.weight, tensor)
-                             : start_sum(at::linear(x, layer.weight), tensor).wait();
+                             : start_sum(linear_product(x, layer.weight), tensor).wait();
   if (layer.bias.defined()) sum.add_(layer.bias);
   return sum;
 }

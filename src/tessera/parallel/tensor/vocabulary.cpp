@@ -197,10 +197,14 @@ at::Tensor vocabulary_loss(const at::Tensor& logits, const at::Tensor& targets,
                                  c10::make_intrusive<LossCall>(tensor->group, vocabulary, options));
   }
   constexpr int64_t kNoToken = -1;
+  const int64_t ignored = options.ignore_index.value_or(kNoToken);
+  if (options.label_smoothing == 0 && options.count_ignored) {
+    return token_loss_sum(logits, targets, ignored) / targets.numel();
+  }
   const at::Tensor loss =
       at::cross_entropy_loss(at_least_float(logits).flatten(0, 1), targets.flatten(), {},
                              options.count_ignored ? at::Reduction::Sum : at::Reduction::Mean,
-                             options.ignore_index.value_or(kNoToken), options.label_smoothing);
+                             ignored, options.label_smoothing);
   return options.count_ignored ? loss / targets.numel() : loss;
 }
 

@@ -30,6 +30,7 @@ VocabularyRows vocabulary_rows(int64_t vocab_size, const Pass& pass);
 at::Tensor vocabulary_embed(const at::Tensor& tokens, const at::Tensor& weight,
                             const VocabularyRows& vocabulary, const Pass& pass = {});
 
+/// Which positions have a loss, and how losses are added up.
 struct VocabularyLossOptions {
   /// Positions with this target have no loss and no gradient, and do not count in the mean.
   std::optional<int64_t> ignore_index = std::nullopt;

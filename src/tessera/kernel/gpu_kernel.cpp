@@ -1,0 +1,135 @@
+#include "tessera/kernel/gpu_kernel.h"
+
+#include <algorithm>
+#include <iostream>
+#include <mutex>
+
+#include "tessera/base/check.h"
+#include "tessera/base/environment.h"
+#include "tessera/base/text.h"
+#include "tessera/kernel/nvrtc/nvrtc.h"
+
+namespace tessera {
+
+using namespace kernel::detail;
+
+namespace {
+
+// Before each kernel. NVRTC has no headers, so 16-bit numbers are defined here.
+constexpr const char* kPrelude = R"cuda(
+using i64 = long long;
+using u16 = unsigned short;
+using u32 = unsigned int;
+
+struct bf16 { u16 bits; };
+struct fp16 { u16 bits; };
+using T = NUMBER;
+
+__device__ __forceinline__ float wide(float x) { return x; }
+__device__ __forceinline__ float wide(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+__device__ __forceinline__ float wide(fp16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+
+// Rounds to the nearest, ties to even.
+__device__ __forceinline__ void put(float& to, float x) { to = x; }
+__device__ __forceinline__ void put(bf16& to, float x) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+__device__ __forceinline__ void put(fp16& to, float x) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+}
+
+// What a thread loads and stores at once.
+struct alignas(sizeof(T) * WIDTH) Pack { T at[WIDTH]; };
+__device__ __forceinline__ Pack load(const T* from) { return *reinterpret_cast<const Pack*>(from); }
+__device__ __forceinline__ void store(T* to, const Pack& pack) { *reinterpret_cast<Pack*>(to) = pack; }
+)cuda";
+
+const char* name_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "float";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kHalf:
+      return "fp16";
+    default:
+      return nullptr;
+  }
+}
+
+void* compiled_form(at::Device device, const char* name, const std::string& source,
+                    const GpuKernel::Form& form) {
+  return compiled(
+      device, name, concat(kPrelude, source),
+      concat("-DNUMBER=", name_of(form.dtype), " -DWIDTH=", form.width, " ", form.constants));
+}
+
+bool is_wanted() {
+  const std::string value = process_environment()("TESSERA_KERNELS").value_or("1");
+  TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_KERNELS='", value,
+            "' must be 0 or 1; 0 uses LibTorch's operators alone");
+  return value != "0";
+}
+
+// Whether anything compiles. A card that is newer than the compiler, or a wheel without it, are no
+// reason to stop.
+bool try_compiling(at::Device device) {
+  try {
+    compiled_form(device, "probe", "extern \"C\" __global__ void probe(T* x) { put(*x, 1); }",
+                  {.dtype = at::kBFloat16});
+    return true;
+  } catch (const Error& error) {
+    std::cerr << concat("tessera: no kernels of its own for ", device.str(), " (", error.what(),
+                        "); using LibTorch's, which are slower\n");
+    return false;
+  }
+}
+
+bool can_compile(at::Device device) {
+  static const bool wanted = is_wanted();
+  if (!wanted) return false;
+  static std::once_flag tried;
+  static bool works = false;
+  std::call_once(tried, [&] { works = try_compiling(device); });
+  return works;
+}
+
+bool is_packed(const at::Tensor& tensor, int64_t bytes, int64_t width) {
+  if (reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % static_cast<uintptr_t>(bytes) != 0) {
+    return false;
+  }
+  return std::ranges::all_of(tensor.strides(),
+                             [&](int64_t stride) { return stride == 1 || stride % width == 0; });
+}
+
+}  // namespace
+
+bool has_kernels(const at::Tensor& tensor) {
+  return tensor.is_cuda() && name_of(tensor.scalar_type()) != nullptr &&
+         can_compile(tensor.device());
+}
+
+int64_t pack_width(at::TensorList tensors, int64_t size) {
+  constexpr int64_t kBytes = 16;
+  int64_t width = kBytes;
+  for (const at::Tensor& tensor : tensors) {
+    width = std::min(width, kBytes / static_cast<int64_t>(tensor.element_size()));
+  }
+  const bool fits =
+      size % width == 0 && std::ranges::all_of(tensors, [&](const at::Tensor& tensor) {
+        return is_packed(tensor, width * static_cast<int64_t>(tensor.element_size()), width);
+      });
+  return fits ? width : 1;
+}
+
+void GpuKernel::launch(at::Device device, const Form& form, Grid grid, void** arguments) const {
+  if (grid.blocks == 0) return;
+  start(device, compiled_form(device, name_, concat(shared_, source_), form), grid.blocks,
+        grid.threads, arguments);
+}
+
+}  // namespace tessera

@@ -1,0 +1,16 @@
+#include "tessera/base/check.h"
+#include "tessera/kernel/nvrtc/nvrtc.h"
+
+namespace tessera::kernel::detail {
+
+void* compiled(at::Device /*device*/, const std::string& /*name*/, const std::string& /*source*/,
+               const std::string& /*flags*/) {
+  throw StateError("this Tessera was built without CUDA");
+}
+
+void start(at::Device /*device*/, void* /*function*/, int64_t /*blocks*/, int64_t /*threads*/,
+           void** /*arguments*/) {
+  throw StateError("this Tessera was built without CUDA");
+}
+
+}  // namespace tessera::kernel::detail

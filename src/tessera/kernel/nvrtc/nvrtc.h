@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tessera::kernel::detail {
+
+/// Compiles CUDA C++ for a GPU, or takes what was compiled before. StateError with the compiler's
+/// words if it refuses, or if there is no compiler.
+void* compiled(at::Device device, const std::string& name, const std::string& source,
+               const std::string& flags);
+
+/// Starts a compiled kernel on the current stream of the GPU.
+void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments);
+
+}  // namespace tessera::kernel::detail

@@ -1,0 +1,148 @@
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tessera/layer/internal/linear_parts.h"
+#include "tessera/layer/linear.h"
+
+namespace tessera {
+
+using namespace layer::detail;
+
+namespace {
+
+namespace autograd = torch::autograd;
+using Tensors = std::vector<at::Tensor>;
+
+// Matrices that lie behind each other in one storage, as one.
+std::optional<at::Tensor> joined_rows(at::TensorList matrices) {
+  const at::Tensor& first = matrices[0];
+  int64_t rows = 0;
+  for (const at::Tensor& matrix : matrices) {
+    const bool follows = matrix.is_alias_of(first) && matrix.is_contiguous() &&
+                         matrix.size(1) == first.size(1) &&
+                         matrix.storage_offset() == first.storage_offset() + rows * first.size(1);
+    if (!follows) return std::nullopt;
+    rows += matrix.size(0);
+  }
+  return first.detach().as_strided({rows, first.size(1)}, {first.size(1), 1});
+}
+
+// Tensors [.., size] that lie beside each other in one [rows, all sizes], as that one.
+std::optional<at::Tensor> joined_columns(const Tensors& parts, int64_t all) {
+  const at::Tensor& first = parts[0];
+  int64_t begin = 0;
+  for (const at::Tensor& part : parts) {
+    const bool follows = part.is_alias_of(first) && part.strides() == first.strides() &&
+                         part.storage_offset() == first.storage_offset() + begin;
+    if (!follows) return std::nullopt;
+    begin += part.size(-1);
+  }
+  const int64_t dims = first.dim();
+  if (first.stride(-1) != 1 || first.stride(dims - 2) != all) return std::nullopt;
+  for (int64_t i = 0; i + 2 < dims; ++i) {
+    if (first.stride(i) != first.stride(i + 1) * first.size(i + 1)) return std::nullopt;
+  }
+  return first.detach().as_strided({first.numel() / first.size(-1), all}, {all, 1});
+}
+
+class JoinedLinear : public autograd::Function<JoinedLinear> {
+ public:
+  static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
+                                         at::TensorList weights, const Pass& pass) {
+    autograd::variable_list saved{x};
+    if (pass.deferred == nullptr) {
+      saved.insert(saved.end(), weights.begin(), weights.end());
+    } else {
+      // Not as saved variables: the backward needs the parameters themselves.
+      context->saved_data["weights"] = weights.vec();
+      context->saved_data["queue"] = held(*pass.deferred);
+    }
+    context->save_for_backward(std::move(saved));
+    return split(product(x, weights, pass.kept), weights);
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor x = saved[0];
+    const bool defers = context->saved_data.count("queue") > 0;
+    const Tensors weights = defers ? context->saved_data["weights"].toTensorVector()
+                                   : Tensors(saved.begin() + 1, saved.end());
+    const at::Tensor weight = *joined_rows(weights);
+    const at::Tensor gradient = joined(gradients, weight.size(0));
+    autograd::variable_list made(1 + weights.size() + 1);
+    if (context->needs_input_grad(0)) {
+      made[0] = at::mm(gradient, weight).view(x.sizes());
+    }
+    if (defers) {
+      queue_in(context->saved_data["queue"]).add([x, gradient, weights] {
+        const at::NoGradGuard no_grad;
+        const Tensors parts = weight_gradients(x, gradient, weights);
+        for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], parts[i]);
+      });
+      return made;
+    }
+    const Tensors parts = weight_gradients(x, gradient, weights);
+    std::ranges::copy(parts, made.begin() + 1);
+    return made;
+  }
+
+  static Tensors split(const at::Tensor& product, at::TensorList weights) {
+    std::vector<int64_t> sizes;
+    for (const at::Tensor& weight : weights) sizes.push_back(weight.size(0));
+    return product.split_with_sizes(sizes, -1);
+  }
+
+  static at::Tensor product(const at::Tensor& x, at::TensorList weights, KeptResults* kept) {
+    const auto compute = [&] { return KeptResults::Results{at::linear(x, *joined_rows(weights))}; };
+    return kept_or_computed(kept, compute).at(0);
+  }
+
+ private:
+  static at::Tensor joined(const Tensors& gradients, int64_t all) {
+    if (auto whole = joined_columns(gradients, all)) return *std::move(whole);
+    return as_matrix(at::cat(gradients, -1));
+  }
+
+  static Tensors weight_gradients(const at::Tensor& x, const at::Tensor& gradient,
+                                  const Tensors& weights) {
+    const at::Tensor all = linear_weight_gradient(x, gradient);
+    std::vector<int64_t> rows;
+    for (const at::Tensor& weight : weights) rows.push_back(weight.size(0));
+    return all.split_with_sizes(rows, 0);
+  }
+};
+
+bool can_join(const at::Tensor& x, at::TensorList weights, std::span<const LinearWeights> layers) {
+  return x.is_cuda() && layers.size() > 1 &&
+         std::ranges::none_of(layers, [](const LinearWeights& l) { return l.bias.defined(); }) &&
+         joined_rows(weights);
+}
+
+}  // namespace
+
+std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeights> layers,
+                               const Pass& pass) {
+  Tensors weights;
+  for (const LinearWeights& layer : layers) weights.push_back(layer.weight);
+  if (!can_join(x, weights, layers)) {
+    Tensors results;
+    for (const auto& [weight, bias] : layers) results.push_back(linear(x, weight, bias, pass));
+    return results;
+  }
+  if (!at::GradMode::is_enabled()) {
+    return JoinedLinear::split(JoinedLinear::product(x, weights, pass.kept), weights);
+  }
+  if (pass.deferred != nullptr) {
+    for (const at::Tensor& weight : weights) check_deferrable(weight);
+  }
+  return JoinedLinear::apply(x, at::TensorList(weights), pass);
+}
+
+}  // namespace tessera

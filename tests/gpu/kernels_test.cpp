@@ -1,0 +1,327 @@
+// The kernels of a GPU beside the same layers on a CPU, in double precision.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tessera/kernel/gpu_kernel.h"
+#include "tessera/layer/linear.h"
+#include "tessera/layer/norm.h"
+#include "tessera/layer/rotary.h"
+#include "tessera/layer/swiglu.h"
+#include "tessera/layer/tokens.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/optim/clip.h"
+#include "tessera/tensor/place_together.h"
+
+namespace tessera {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Layer = std::function<Tensors(const Tensors& inputs)>;
+
+const auto kDtypes = {at::kFloat, at::kBFloat16, at::kHalf};
+
+// Results are rounded once; sums of a gradient may be rounded in between, too.
+double tolerance(at::ScalarType dtype) {
+  if (dtype == at::kFloat) return 2e-5;
+  return dtype == at::kBFloat16 ? 2e-2 : 3e-3;
+}
+
+// Not at the beginning of its memory, where kernels load several elements at once.
+at::Tensor shifted(const at::Tensor& values) {
+  const at::Tensor memory = at::empty({values.numel() + 1}, values.options());
+  const at::Tensor moved = memory.narrow(0, 1, values.numel()).view(values.sizes());
+  moved.copy_(values);
+  return moved;
+}
+
+void expect_close(const at::Tensor& got, const at::Tensor& wanted, at::ScalarType dtype,
+                  const std::string& what) {
+  ASSERT_EQ(got.sizes(), wanted.sizes()) << what;
+  const at::Tensor values = got.detach().cpu().to(at::kDouble);
+  const double scale = std::max(1.0, wanted.detach().abs().max().item<double>());
+  EXPECT_LT((values - wanted.detach()).abs().max().item<double>(), tolerance(dtype) * scale)
+      << what;
+}
+
+void expect_same(const Layer& layer, const Tensors& inputs, at::ScalarType dtype, bool shifts,
+                 const std::string& what) {
+  Tensors on_cpu;
+  Tensors on_gpu;
+  for (const at::Tensor& input : inputs) {
+    const at::Tensor rounded = input.to(dtype);
+    on_cpu.push_back(rounded.to(at::kDouble).requires_grad_());
+    const at::Tensor there = rounded.to(at::kCUDA);
+    on_gpu.push_back((shifts ? shifted(there) : there).detach().requires_grad_());
+    ASSERT_TRUE(has_kernels(on_gpu.back()));
+  }
+  const Tensors wanted = layer(on_cpu);
+  const Tensors got = layer(on_gpu);
+  at::Tensor wanted_loss = at::zeros({}, at::kDouble);
+  at::Tensor got_loss = at::zeros({}, at::TensorOptions(at::kCUDA).dtype(at::kDouble));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    expect_close(got[i], wanted[i], dtype, what + ", result " + std::to_string(i));
+    const at::Tensor factor = at::randn(wanted[i].sizes(), at::kDouble).to(dtype).to(at::kDouble);
+    wanted_loss = wanted_loss + (wanted[i] * factor).sum();
+    got_loss =
+        got_loss + (got[i] * factor.to(at::kCUDA).to(got[i].scalar_type())).to(at::kDouble).sum();
+  }
+  wanted_loss.backward();
+  got_loss.backward();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    expect_close(on_gpu[i].grad(), on_cpu[i].grad(), dtype,
+                 what + ", gradient " + std::to_string(i));
+  }
+}
+
+void sweep(const Layer& layer, const std::function<Tensors(int64_t rows, int64_t size)>& inputs,
+           const std::vector<int64_t>& sizes) {
+  at::manual_seed(1);
+  for (const at::ScalarType dtype : kDtypes) {
+    for (const int64_t size : sizes) {
+      for (const int64_t rows : {1, 3, 600}) {
+        for (const bool shifts : {false, true}) {
+          expect_same(layer, inputs(rows, size), dtype, shifts,
+                      c10::str(dtype, " [", rows, ", ", size, "]", shifts ? " shifted" : ""));
+        }
+      }
+    }
+  }
+}
+
+at::Tensor random(at::IntArrayRef sizes) {
+  return at::randn(sizes, at::kDouble);
+}
+
+const std::vector<int64_t> kSizes{1, 8, 30, 64, 129, 768, 2048};
+
+TEST(Kernels, SwiGlu) {
+  sweep([](const Tensors& in) { return Tensors{swiglu(in[0], in[1])}; },
+        [](int64_t rows, int64_t size) {
+          return Tensors{random({rows, size}), random({rows, size})};
+        },
+        kSizes);
+}
+
+// As one product leaves them.
+TEST(Kernels, SwiGluOfNeighbours) {
+  sweep(
+      [](const Tensors& in) {
+        const Tensors halves = in[0].chunk(2, -1);
+        return Tensors{swiglu(halves[0], halves[1])};
+      },
+      [](int64_t rows, int64_t size) { return Tensors{random({1, rows, 2 * size})}; }, kSizes);
+}
+
+TEST(Kernels, Norm) {
+  sweep([](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], 1e-5)}; },
+        [](int64_t rows, int64_t size) { return Tensors{random({rows, size}), random({size})}; },
+        kSizes);
+}
+
+TEST(Kernels, NormWithTheResidualAddition) {
+  sweep(
+      [](const Tensors& in) {
+        const NormedSum made = normed_sum(in[0], in[1], in[2], 1e-5);
+        return Tensors{made.sum, made.normed};
+      },
+      [](int64_t rows, int64_t size) {
+        return Tensors{random({rows, size}), random({rows, size}), random({size})};
+      },
+      kSizes);
+  sweep(
+      [](const Tensors& in) {
+        const NormedSum made = normed_sum(in[0], {}, in[1], 1e-5);
+        return Tensors{made.sum * 2, made.normed};
+      },
+      [](int64_t rows, int64_t size) { return Tensors{random({rows, size}), random({size})}; },
+      {129, 2048});
+}
+
+RotaryTable table_of(const at::Tensor& heads, bool per_row) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < heads.size(3) / 2; ++i)
+    frequencies.push_back(0.5 / static_cast<double>(1 + i));
+  // The table of both sides has the same values: those of a short dtype.
+  RotaryTable table = rotary_table(frequencies, heads.size(1), at::kBFloat16);
+  table.cosines = table.cosines.to(heads.options());
+  table.sines = table.sines.to(heads.options());
+  if (!per_row) return table;
+  const at::Tensor positions =
+      at::arange(heads.size(1), at::TensorOptions(heads.device()).dtype(at::kLong)).flip(0);
+  return rotary_table_at(table, positions.expand({heads.size(0), -1}));
+}
+
+void check_rotary(bool reuses, bool per_row) {
+  at::manual_seed(2);
+  for (const at::ScalarType dtype : kDtypes) {
+    for (const int64_t size : {2, 6, 16, 128}) {
+      for (const bool shifts : {false, true}) {
+        expect_same(
+            [&](const Tensors& in) {
+              const at::Tensor all = in[0] * 1;  // Of its own memory, like a product.
+              const Tensors parts = all.split_with_sizes({3, 2, 2}, 2);
+              const Heads made = rotate(Heads{parts[0], parts[1], parts[2]},
+                                        table_of(parts[0].detach(), per_row), reuses);
+              return Tensors{made.queries, made.keys, made.values};
+            },
+            {random({2, 5, 7, size})}, dtype, shifts, c10::str(dtype, " heads of ", size));
+      }
+    }
+  }
+}
+
+TEST(Kernels, RotaryEmbedding) {
+  check_rotary(/*reuses=*/false, /*per_row=*/false);
+  check_rotary(/*reuses=*/false, /*per_row=*/true);
+}
+
+TEST(Kernels, RotaryEmbeddingInPlace) {
+  check_rotary(/*reuses=*/true, /*per_row=*/false);
+}
+
+TEST(Kernels, CrossEntropy) {
+  for (const int64_t size : {2, 33, 1000, 32000}) {
+    const at::Tensor targets = at::randint(size, {2, 9}, at::kLong);
+    targets[1][4] = kIgnoredTarget;
+    sweep(
+        [&](const Tensors& in) {
+          const at::Tensor logits = in[0] * 3;
+          return Tensors{token_loss_sum(logits, targets.to(logits.device()), kIgnoredTarget) / 18};
+        },
+        [&](int64_t, int64_t) { return Tensors{random({2, 9, size})}; }, {1});
+  }
+}
+
+// Logits that someone still holds are not overwritten by their gradient.
+TEST(Kernels, CrossEntropyLeavesHeldLogitsAlone) {
+  const at::Tensor input = at::randn({1, 4, 64}, at::kCUDA).requires_grad_();
+  const at::Tensor logits = input * 1;
+  const at::Tensor before = logits.detach().clone();
+  token_loss_sum(logits, at::zeros({1, 4}, at::TensorOptions(at::kCUDA).dtype(at::kLong)), -1)
+      .backward();
+  EXPECT_TRUE(logits.equal(before));
+}
+
+TEST(Kernels, CrossEntropyWritesTheGradientOverLogitsThatNobodyHolds) {
+  const at::Tensor weight = at::randn({64, 8}, at::kCUDA).requires_grad_();
+  at::Tensor logits = at::linear(at::randn({1, 4, 8}, at::kCUDA), weight);
+  const void* const place = logits.const_data_ptr();
+  const void* gradient_place = nullptr;
+  logits.register_hook(
+      [&](const at::Tensor& gradient) { gradient_place = gradient.const_data_ptr(); });
+  const at::Tensor targets = at::zeros({1, 4}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const at::Tensor loss = token_loss_sum(logits, targets, -1);
+  logits.reset();
+  loss.backward();
+  EXPECT_EQ(gradient_place, place);
+}
+
+TEST(Kernels, ATargetOutsideTheVocabularyHasNoLoss) {
+  const at::Tensor targets = at::full({1, 1}, 64, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const at::Tensor loss = token_loss_sum(at::randn({1, 1, 64}, at::kCUDA), targets, -1);
+  EXPECT_TRUE(loss.isnan().item<bool>());
+}
+
+// One product for weights that lie behind each other.
+TEST(Kernels, JoinedLinear) {
+  for (const bool deferred : {false, true}) {
+    at::manual_seed(3);
+    Tensors separate;
+    Parameters together;
+    for (const int64_t rows : {24, 8, 8}) {
+      const at::Tensor values = at::randn({rows, 32}, at::kCUDA);
+      separate.push_back(values.clone().requires_grad_());
+      together.emplace_back(std::to_string(together.size()), values.clone().requires_grad_());
+    }
+    place_together(together);
+    const at::Tensor x = at::randn({2, 5, 32}, at::kCUDA).requires_grad_();
+    const at::Tensor same = x.detach().clone().requires_grad_();
+    const WeightGradients later;
+    const Pass pass{.deferred = deferred ? &later : nullptr};
+    std::vector<LinearWeights> layers;
+    for (const Parameter& parameter : together) layers.push_back({parameter.tensor});
+    const Tensors made = linear(x, layers, pass);
+    EXPECT_TRUE(made[0].is_alias_of(made[2])) << "one product";
+    at::Tensor loss = at::zeros({}, at::kCUDA);
+    at::Tensor other = at::zeros({}, at::kCUDA);
+    for (size_t i = 0; i < made.size(); ++i) {
+      const at::Tensor wanted = at::linear(same, separate[i]);
+      EXPECT_TRUE(at::allclose(made[i], wanted, 1e-4, 1e-4));
+      loss = loss + made[i].square().sum();
+      other = other + wanted.square().sum();
+    }
+    loss.backward();
+    later.run();
+    other.backward();
+    EXPECT_TRUE(at::allclose(x.grad(), same.grad(), 1e-4, 1e-3));
+    for (size_t i = 0; i < separate.size(); ++i) {
+      EXPECT_TRUE(at::allclose(together[i].tensor.grad(), separate[i].grad(), 1e-4, 1e-3));
+    }
+  }
+}
+
+Parameters bf16_parameters(at::Device device) {
+  at::manual_seed(4);
+  Parameters parameters;
+  for (const int64_t size : {1, 5, 64, 20000, 40001}) {
+    const at::Tensor values = at::randn({size}).to(at::kBFloat16).to(device);
+    parameters.emplace_back(std::to_string(size), values.requires_grad_());
+  }
+  return parameters;
+}
+
+TEST(Kernels, AdamW) {
+  const Parameters here = bf16_parameters(at::kCPU);
+  const Parameters there = bf16_parameters(at::kCUDA);
+  AdamW on_cpu(here);
+  AdamW on_gpu(there);
+  for (int step = 0; step < 5; ++step) {
+    for (size_t i = 0; i < here.size(); ++i) {
+      const at::Tensor gradient = at::randn(here[i].tensor.sizes()).to(at::kBFloat16);
+      here[i].tensor.mutable_grad() = gradient;
+      there[i].tensor.mutable_grad() = gradient.to(at::kCUDA);
+    }
+    on_cpu.step(1e-2, 0.5);
+    on_gpu.step(1e-2, 0.5);
+  }
+  const std::vector<OptimizerState> wanted = on_cpu.state();
+  const std::vector<OptimizerState> got = on_gpu.state();
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    // float32 with other rounding of the same formula.
+    EXPECT_TRUE(at::allclose(got[i].tensor.cpu(), wanted[i].tensor, 1e-5, 1e-6))
+        << got[i].name << got[i].kind;
+  }
+  for (size_t i = 0; i < here.size(); ++i) {
+    EXPECT_TRUE(at::allclose(there[i].tensor.detach().cpu().to(at::kFloat),
+                             here[i].tensor.detach().to(at::kFloat), 1e-2, 1e-2));
+  }
+}
+
+TEST(Kernels, GradientNorm) {
+  for (const at::ScalarType dtype : kDtypes) {
+    for (const bool shifts : {false, true}) {
+      at::manual_seed(5);
+      Parameters here;
+      Parameters there;
+      for (const int64_t size : {1, 5, 64, 20000, 40001}) {
+        const at::Tensor gradient = at::randn({size}).to(dtype);
+        for (Parameters* parameters : {&here, &there}) {
+          const bool on_gpu = parameters == &there;
+          const at::Device device = on_gpu ? at::kCUDA : at::kCPU;
+          const at::Tensor moved = gradient.to(device, on_gpu ? dtype : at::kDouble);
+          const at::Tensor weight = at::zeros_like(moved).requires_grad_();
+          weight.mutable_grad() = shifts ? shifted(moved) : moved;
+          parameters->emplace_back(std::to_string(size), weight);
+        }
+      }
+      // Squares are added in float32 within a thread, 64 of them.
+      EXPECT_NEAR(grad_norm(there) / grad_norm(here), 1, 1e-6) << dtype;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
