@@ -13,6 +13,7 @@ namespace {
 const std::map<std::string_view, tessera::cli::VerbFunction> kVerbs{
     {"train", tessera::cli::run_train},
     {"generate", tessera::cli::run_generate},
+    {"eval", tessera::cli::run_eval},
     {"env", tessera::cli::run_env},
 };
 

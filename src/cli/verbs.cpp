@@ -14,6 +14,7 @@ constexpr std::array kVerbs{
     Verb{"export", "write the weights of a run or checkpoint as a Hugging Face folder", run_export},
     Verb{"checkpoint", "list, show, verify, compare and convert checkpoints", run_checkpoint},
     Verb{"generate", "continue prompts with a trained model"},
+    Verb{"eval", "loss, perplexity and bits per byte of a model on texts or tokens"},
     Verb{"tokenize", "encode texts into a file of tokens to train on", run_tokenize},
     Verb{"ranks", "show how ranks form groups, without starting any process", run_ranks},
     Verb{"run", "start a program's ranks, watch them, restart them and stop them", run_run},

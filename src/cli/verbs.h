@@ -34,6 +34,7 @@ int run_checkpoint(const std::vector<std::string>& arguments);
 int run_watch(const std::vector<std::string>& arguments);
 int run_generate(const std::vector<std::string>& arguments);
 int run_train(const std::vector<std::string>& arguments);
+int run_eval(const std::vector<std::string>& arguments);
 int run_env(const std::vector<std::string>& arguments);
 
 }  // namespace tessera::cli

@@ -24,9 +24,9 @@ int run_env(const std::vector<std::string>& arguments) {
   CLI::App app("Prints the LibTorch, back ends and devices of this build.", "tessera env");
   if (const auto done = parse(app, arguments)) return *done;
 #ifdef TESSERA_CUDA
-  constexpr const char* kBackends = "gloo, nccl";
+  constexpr const char* kBackends = "shm, gloo, nccl";
 #else
-  constexpr const char* kBackends = "gloo";
+  constexpr const char* kBackends = "shm, gloo";
 #endif
   std::cout << version_text() << "libtorch " << TORCH_VERSION << " in " << TESSERA_TORCH_ROOT
             << "\n"

@@ -20,6 +20,7 @@
 #include "tessera/format/new_file.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/run/model_source.h"
+#include "tessera/run/tokenizer_files.h"
 
 namespace tessera::cli {
 namespace {
@@ -113,6 +114,7 @@ void export_checkpoint(const std::string& path, bool ema, const std::string& to,
   const std::string config = stored_model_text(checkpoint);
   verify_files(checkpoint, ema ? "" : kModelSubfolder);
   copy_weights(checkpoint, ExportedTensors(ema), to, shard_bytes);
+  copy_tokenizer(find_tokenizer(path), to, stored_model_config(checkpoint).vocab_size);
   write_config(config, to);
 }
 
@@ -133,6 +135,7 @@ void copy_weights(const WeightFiles& from, const std::string& to, int64_t shard_
 
 void export_model(const std::string& model, const std::string& to, int64_t shard_bytes) {
   copy_weights(WeightFiles(model), to, shard_bytes);
+  copy_tokenizer(model, to, read_llama_config(model).vocab_size);
   write_config(read_file(fs::path(model) / "config.json", size_t{1} << 20), to);
 }
 

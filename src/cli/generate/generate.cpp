@@ -20,7 +20,7 @@
 #include "tessera/generate/language_model.h"
 #include "tessera/launch/launcher.h"
 #include "tessera/run/model_source.h"
-#include "tessera/run/resume.h"
+#include "tessera/run/tokenizer_files.h"
 
 namespace tessera::cli {
 namespace {
@@ -85,8 +85,8 @@ TokenIds parse_ids(const std::string& text) {
 // A run was trained with the tokenizer of the folder that it began with.
 std::string tokenizer_folder(const Flags& flags, const std::string& model) {
   if (!flags.tokenizer.empty()) return flags.tokenizer;
-  const auto run = stored_config(flags.model);
-  return run && !run->model.path.empty() ? run->model.path : model;
+  const std::string found = find_tokenizer(flags.model);
+  return found.empty() ? model : found;
 }
 
 SamplingOptions sampling_of(const Flags& flags) {

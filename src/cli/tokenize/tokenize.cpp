@@ -1,19 +1,15 @@
 // `tessera tokenize`: texts as a file of token ids.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <thread>
 
 #include "cli/parse.h"
-#include "cli/terminal.h"
+#include "cli/tokenize/screen.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
 #include "tessera/base/number_text.h"
 #include "tessera/base/terminal_text.h"
-#include "tessera/draw/progress.h"
 #include "tessera/text/model_tokens.h"
 #include "tessera/text/tokenize_files.h"
 
@@ -43,74 +39,25 @@ int64_t end_of(const Flags& flags, const Tokenizer& tokenizer, const ModelTokens
 }
 
 DType type_of(const Flags& flags, const Tokenizer& tokenizer) {
+  if (flags.kind == "auto" && flags.output.ends_with(".u32")) return DType::kU32;
   if (flags.kind == "auto") return smallest_token_type(tokenizer);
   return flags.kind == "u16" ? DType::kU16 : DType::kU32;
 }
 
-/// Shows progress on stderr: a line redrawn in place on a terminal, otherwise one now and then.
-class Screen {
- public:
-  ~Screen() {
-    if (terminal_ && begun_) std::cerr << '\n';
-  }
-
-  void show(const TokenizeProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    const bool last = progress.bytes == progress.total_bytes;
-    if (now < next_ && !last) return;
-    next_ = now + (terminal_ ? kRedrawn : kLogged);
-    if (!terminal_ && !begun_ && last) return;  // It was over before there was anything to tell.
-    begun_ = true;
-    draw(progress);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kRedrawn{100};
-  static constexpr std::chrono::milliseconds kLogged{5000};
-  static constexpr const char* kRestOfLine = "\x1b[K";
-
-  void draw(const TokenizeProgress& progress) const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const auto done = static_cast<double>(progress.bytes - progress.resumed_bytes);
-    const double rate = seconds > 0 ? done / seconds : 0;
-    const auto left = static_cast<double>(progress.total_bytes - progress.bytes);
-    std::vector<ProgressPart> parts{
-        {percent(progress.total_bytes == 0 ? 1
-                                           : static_cast<double>(progress.bytes) /
-                                                 static_cast<double>(progress.total_bytes)),
-         5},
-        {concat(with_thousands(progress.tokens), " tokens"), 3},
-        {concat(fixed(rate / 1e6, 1), " MB/s"), 2}};
-    if (rate > 0) parts.push_back({clock_text(left / rate) + " left", 4});
-    if (!terminal_) {
-      std::vector<std::string> words;
-      for (const ProgressPart& part : parts) words.push_back(part.text);
-      std::cerr << join(words, "  ") + "\n";
-      return;
-    }
-    const TerminalOptions options{.width = terminal_width(STDERR_FILENO),
-                                  .color = color_mode("auto", STDERR_FILENO)};
-    const double share = progress.total_bytes == 0 ? 1
-                                                   : static_cast<double>(progress.bytes) /
-                                                         static_cast<double>(progress.total_bytes);
-    std::cerr << '\r' + progress_line(share, std::move(parts), options) + kRestOfLine << std::flush;
-  }
-
-  bool terminal_ = obeys_escapes(STDERR_FILENO);
-  bool begun_ = false;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point next_ = start_ + (terminal_ ? std::chrono::milliseconds(0) : kLogged);
-};
+// What training needs to read the file, unless its name says so.
+std::string kind_flag(const TokenizeJob& job) {
+  const bool is_u16 = job.dtype == DType::kU16;
+  if (job.output.ends_with(is_u16 ? ".bin" : ".u32")) return "";
+  return is_u16 ? " --data.kind=u16" : " --data.kind=u32";
+}
 
 void print_result(const Flags& flags, const TokenizeJob& job, const TokenizeProgress& done) {
-  const bool is_u16 = job.dtype == DType::kU16;
   std::cout << concat(visible(flags.output), ": ", with_thousands(done.tokens), " tokens (",
                       to_string(job.dtype), ") of ", with_thousands(done.documents - done.skipped),
                       done.documents - done.skipped == 1 ? " document" : " documents",
                       done.skipped > 0 ? concat("; ", done.skipped, " files are no text") : "",
                       "\n", "Train on it: tessera train --model ", visible(flags.model), " --data ",
-                      visible(flags.output), is_u16 ? "" : " --data.kind=u32", "\n");
+                      visible(flags.output), kind_flag(job), "\n");
 }
 
 }  // namespace
@@ -124,7 +71,8 @@ int run_tokenize(const std::vector<std::string>& arguments) {
   app.add_option("--model", flags.model, "the folder of tokenizer.json")->type_name("DIR");
   app.add_option("--in", flags.inputs, "text files and folders of them, UTF-8")
       ->type_name("FILE|DIR");
-  app.add_option("--out", flags.output, "the token file, e.g. tokens.bin")->type_name("FILE");
+  app.add_option("--out", flags.output, "the token file, e.g. tokens.bin, or tokens.u32 for u32")
+      ->type_name("FILE");
   add_choice(app, "--kind", flags.kind, {"auto", "u16", "u32"},
              "type of the ids: auto is u16 if all of them fit");
   app.add_option(
@@ -153,7 +101,7 @@ int run_tokenize(const std::vector<std::string>& arguments) {
       .restart = flags.restart};
   TokenizeProgress done;
   {
-    Screen screen;
+    TokenizeScreen screen;
     done = tokenize_files(tokenizer, job, [&](const auto& progress) { screen.show(progress); });
   }
   print_result(flags, job, done);

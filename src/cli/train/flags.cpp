@@ -84,8 +84,14 @@ void add_field(CLI::App& app, const ConfigField& field, ConfigLayers& layers) {
 void add_train_flags(CLI::App& app, TrainFlags& flags) {
   app.add_option("--config", flags.config_file, "read keys from this TOML file")->type_name("FILE");
   app.add_flag("--print-config", flags.print_config, "print all keys and values, and do not train");
-  for (const ConfigField& field : config_fields()) add_field(app, field, flags.layers);
+  add_config_flags(app, flags.layers, [](const ConfigField&) { return true; });
   app.footer(kFooter);
+}
+
+void add_config_flags(CLI::App& app, ConfigLayers& layers, bool (*wanted)(const ConfigField&)) {
+  for (const ConfigField& field : config_fields()) {
+    if (wanted(field)) add_field(app, field, layers);
+  }
 }
 
 TrainConfig TrainFlags::config() const {

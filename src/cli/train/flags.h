@@ -26,4 +26,7 @@ struct TrainFlags {
 
 void add_train_flags(CLI::App& app, TrainFlags& flags);
 
+/// The flags of some keys of the configuration, for other verbs.
+void add_config_flags(CLI::App& app, ConfigLayers& layers, bool (*wanted)(const ConfigField&));
+
 }  // namespace tessera::cli

@@ -20,6 +20,9 @@
 
 #include "cli/parse.h"
 #include "cli/terminal.h"
+#include "cli/train/encode.h"
+#include "cli/train/sample.h"
+#include "cli/train/sample_text.h"
 #include "cli/train/screen.h"
 #include "cli/version.h"
 #include "tessera/base/check.h"
@@ -36,7 +39,9 @@
 #include "tessera/run/report.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/run/run_log.h"
+#include "tessera/run/tokenizer_files.h"
 #include "tessera/train/job.h"
+#include "tessera/train/texts.h"
 
 namespace tessera::cli {
 namespace {
@@ -70,17 +75,11 @@ void keep_freed_memory() {
 #endif
 }
 
-RunFolder open_folder(const RunSection& run) {
-  if (run.dir.empty()) return RunFolder::next_in("runs");
-  if (run.overwrite) return {run.dir, FormerRun::kOverwrite};
-  return {run.dir, run.resume ? FormerRun::kResume : FormerRun::kRefuse};
-}
-
-// A new run removes the previous one in its folder, so it must not start from that one's model.
-void check_apart(const std::string& model, const std::string& run) {
-  if (model.empty()) return;
-  const fs::path from = fs::weakly_canonical(model).lexically_relative(fs::weakly_canonical(run));
-  TSR_CHECK(from.empty() || *from.begin() == "..", "the model ", model,
+// A new run removes the previous one in its folder, so it must not start from what that one left.
+void check_apart(std::string_view what, const std::string& path, const std::string& run) {
+  if (path.empty()) return;
+  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(run));
+  TSR_CHECK(from.empty() || *from.begin() == "..", "the ", what, " ", path,
             " lies in the run directory ", run,
             ", whose content this run would replace; choose another run directory");
 }
@@ -186,11 +185,22 @@ void announce(const TrainConfig& config, const TrainJob& job) {
       "\n");
 }
 
+// The token files in place of texts.
+void announce_texts(const TrainConfig& config) {
+  const std::vector<std::string> tokens = token_paths(config);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& path = config.data.paths[i];
+    if (tokens[i] == path) continue;
+    std::cerr << concat(visible(path), ": tokens in ", visible(tokens[i]), "\n");
+  }
+}
+
 void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& folder) {
   const int64_t step = job.options.first_step;
   step == 0 ? folder.begin() : folder.resume(step);
   folder.write(RunFolder::kConfig, to_toml(job.wanted));
   announce(config, job);
+  announce_texts(config);
 }
 
 std::string next_steps(const TrainConfig& config, int code) {
@@ -203,6 +213,17 @@ std::string next_steps(const TrainConfig& config, int code) {
   return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ",
                 shell_word(dir), " DIR\nor: tessera train --model ",
                 shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
+}
+
+// The weights of a run are of use without its tokenizer, too.
+void save_tokenizer(const TrainConfig& config, int64_t vocab_size) {
+  if (config.data.tokenizer.empty() || config.data.kind == "bytes") return;
+  try {
+    copy_tokenizer(config.data.tokenizer, fs::path(config.run.dir) / RunFolder::kModel, vocab_size);
+  } catch (const std::exception& error) {
+    std::cerr << concat("warning: the tokenizer was not saved: ", visible_lines(error_words(error)),
+                        "\n");
+  }
 }
 
 // "saved runs/1/checkpoints/step-00000100: 120.0 MB in 0.4 s (300 MB/s), training waited 20 ms".
@@ -246,7 +267,20 @@ int exit_code_of(const TrainJob& job, int64_t steps) {
   return taken == SIGTERM && saves ? kResumeExitCode : 128 + taken;
 }
 
-void show_result(const TrainConfig& config, const Record& record, int code) {
+// A line of the data to continue, of the part that the model has not seen if there is one.
+std::vector<int64_t> first_row(const TrainJob& job) {
+  const TokenBatches& batches = job.validation ? *job.validation : job.batches;
+  return batches.batches().rows(0, 0, 1).inputs;
+}
+
+void show_sample(const TextSample& sample, const TerminalOptions& options) {
+  std::cout << concat("the model continues “", visible(sample.prompt), "”:\n",
+                      draw_sample(sample.prompt, sample.more, options), "more: ", sample.command,
+                      " --seed 1\n");
+}
+
+void show_result(const TrainConfig& config, const Record& record,
+                 const std::optional<TextSample>& sample, int code) {
   constexpr size_t kCurve = 3;  // Fewer points do not make a curve.
   const TerminalOptions options{.width = std::min<int64_t>(terminal_width(), 100),
                                 .color = color_mode("auto")};
@@ -256,18 +290,27 @@ void show_result(const TrainConfig& config, const Record& record, int code) {
   std::cout << record.summary() << '\n';
   const std::string sent = sent_of(config, record);
   if (!sent.empty()) std::cout << "sent by rank 0 in the last step:\n" << sent << '\n';
+  if (sample) show_sample(*sample, options);
   std::cout << next_steps(config, code);
 }
 
 }  // namespace
 
+RunFolder open_run_folder(const RunSection& run) {
+  if (run.dir.empty()) return RunFolder::next_in("runs");
+  if (run.overwrite) return {run.dir, FormerRun::kOverwrite};
+  return {run.dir, run.resume ? FormerRun::kResume : FormerRun::kRefuse};
+}
+
 int train_run(TrainConfig config, TrainConfig wanted, const std::string& command) {
   dump_on_signal();
   std::optional<RunFolder> folder;  // Only on rank 0.
   if (read_launch_info(process_environment()).rank == 0) {
-    folder.emplace(open_folder(config.run));
+    folder.emplace(open_run_folder(config.run));
     config.run.dir = folder->path();
-    check_apart(config.model.path, config.run.dir);
+    check_apart("model", config.model.path, config.run.dir);
+    check_apart("tokenizer", config.data.tokenizer, config.run.dir);
+    encode_texts_of(config);
   }
   keep_freed_memory();
   TrainJob job = make_job(config, std::move(wanted));
@@ -295,12 +338,17 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
   }
   if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
   const bool ends = config.run.save && code != kResumeExitCode;
-  if (folder && ends) folder->remove_model();
+  if (folder && ends) {
+    folder->remove_model();
+    save_tokenizer(config, shape.vocab_size);
+  }
   if (ends) job.model.save(fs::path(job.config.run.dir) / RunFolder::kModel);
   job.world.close();  // After this, all ranks have recorded their steps.
   if (folder) {
     write_report(config, record, *folder, recorded_pictures(config.run.dir));
-    show_result(config, record, code);
+    std::optional<TextSample> sample;
+    if (ends && code == kOk) sample = write_sample(config, shape.vocab_size, first_row(job));
+    show_result(config, record, sample, code);
   }
   return code;
 }

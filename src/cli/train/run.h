@@ -3,8 +3,12 @@
 #include <string>
 
 #include "tessera/config/train_config.h"
+#include "tessera/run/run_folder.h"
 
 namespace tessera::cli {
+
+/// The folder of a run, owned by it; errors of RunFolder.
+RunFolder open_run_folder(const RunSection& run);
 
 /// Trains in this process: writes the run's folder, shows progress on stderr and results on stdout.
 /// Returns the exit code. If a signal stopped the run early, that is 128 + the signal number, or

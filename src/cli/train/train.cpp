@@ -6,6 +6,7 @@
 
 #include "cli/parse.h"
 #include "cli/terminal.h"
+#include "cli/train/encode.h"
 #include "cli/train/flags.h"
 #include "cli/train/run.h"
 #include "cli/verb_ranks.h"
@@ -17,6 +18,7 @@
 #include "tessera/launch/launcher.h"
 #include "tessera/run/resume.h"
 #include "tessera/train/job.h"
+#include "tessera/train/texts.h"
 
 namespace tessera::cli {
 namespace {
@@ -28,6 +30,11 @@ void check_restarts(const TrainConfig& config, int64_t max_restarts) {
 
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
   check_restarts(config, config.run.max_restarts);
+  if (!texts_to_encode(config).empty()) {
+    // A run that its folder refuses need not wait for its texts.
+    static_cast<void>(open_run_folder(config.run));
+    encode_texts_of(config);
+  }
   LaunchOptions options = verb_ranks("train", config.parallel.nproc, arguments);
   options.max_restarts = config.run.max_restarts;
   // Ranks that lost a peer have nothing to save. Without a restart they may write their reports.

@@ -50,6 +50,7 @@ std::string type_name(const ConfigField& field);
 /// The value of a key in `config`, or as parsed from a command-line argument (commas separate the
 /// elements of a list). ConfigError if the text does not have the key's type.
 ConfigValue value_of(const ConfigField& field, const TrainConfig& config);
+/// The value that `text` means for the field; ConfigError names the field and what it accepts.
 ConfigValue parse_value(const ConfigField& field, std::string_view text);
 
 /// ConfigError if the value does not have the field's type or is outside its range or choices. The

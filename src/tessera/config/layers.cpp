@@ -14,6 +14,8 @@ namespace {
 
 using Assignments = std::vector<ConfigAssignment>;
 
+constexpr int64_t kSampleTokens = 200;  // Two or three lines of text.
+
 /// All assignments; later ones override earlier ones.
 class Given {
  public:
@@ -109,6 +111,25 @@ std::vector<std::string> own_sources() {
   return paths;
 }
 
+std::string own_tokenizer(const std::string& model) {
+  if (model.empty()) return "";
+  std::error_code error;  // The model's files are read later, with better messages.
+  return std::filesystem::exists(std::filesystem::path(model) / "tokenizer.json", error) ? model
+                                                                                         : "";
+}
+
+// Whether the end of a run can wait until a model of this shape has written some text. In floating
+// point, since the shape has not been checked yet.
+bool writes_fast(const LlamaConfig& shape) {
+  constexpr double kMostParameters = 1e8;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double experts = std::max(1.0, number(shape.num_experts));
+  const double layer = 4 * number(shape.hidden_size) + 3 * number(shape.expert_size()) * experts;
+  return number(shape.hidden_size) *
+             (number(shape.num_hidden_layers) * layer + 2 * number(shape.vocab_size)) <
+         kMostParameters;
+}
+
 void check_folder(const RunSection& run) {
   TSR_CHECK(!run.dir.empty() || (!run.overwrite && !run.resume),
             run.overwrite ? "--overwrite" : "--resume", " needs --run-dir DIR");
@@ -145,7 +166,10 @@ void derive(const Given& given, TrainConfig& config) {
   set("train.validate_every", train.validate_every,
       from_folder || nothing_held_out ? 0 : (train.steps + 9) / 10);
   set("data.validation_share", data.validation_share, train.validate_every > 0 ? 0.05 : 0);
+  set("data.tokenizer", data.tokenizer, own_tokenizer(model.path));
   set("run.save", run.save, !from_folder);
+  const bool samples = !from_folder && run.save && writes_fast(model.shape);
+  set("run.sample", run.sample, samples ? kSampleTokens : 0);
   derive_parallel(given, from_folder, parallel);
   set("run.record_every", run.record_every,
       from_folder || parallel.pp == 1 ? 0 : (train.steps + 3) / 4);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 #include "tessera/base/check.h"
@@ -215,6 +216,14 @@ void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
   check_capacity(config.train, shape);
 }
 
+std::string token_cache(const TrainConfig& config) {
+  if (!config.data.cache.empty()) return config.data.cache;
+  if (config.run.dir.empty()) return "runs/tokens";
+  // Of "a/run/", too, the folder is a/.
+  const std::filesystem::path run = (std::filesystem::path(config.run.dir) / "").parent_path();
+  return run.parent_path() / "tokens";
+}
+
 void check(const TrainConfig& config) {
   if (config.model.path.empty()) check(config.model.shape);
   check_data(config.data);
@@ -239,6 +248,8 @@ void check(const TrainConfig& config) {
             "data.batch=", config.data.batch, " is too small for ", config.parallel.dp, " × ",
             config.parallel.microbatches,
             " (--dp × --microbatches) micro-batches of at least one row");
+  TSR_CHECK(config.run.sample == 0 || config.run.save, "--sample ", config.run.sample,
+            " needs the weights that the run saves; give --run.save=true as well, or --no-sample");
   TSR_CHECK(!config.run.overwrite || !config.run.resume,
             "--overwrite and --resume contradict each other; leave one out");
   TSR_CHECK(!config.run.resume_anyway || config.run.resume,

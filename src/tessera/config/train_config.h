@@ -15,6 +15,7 @@
 /// Strings with a fixed set of choices are checked when they are assigned.
 namespace tessera TSR_API {
 
+/// [model]: which model is trained.
 struct ModelSection {
   std::string preset = "tiny";  // "" with a path.
   std::string path{};           // A Hugging Face folder with shape and weights; "": use the preset.
@@ -23,10 +24,13 @@ struct ModelSection {
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
 
+/// [data]: the texts or tokens, and their order.
 struct DataSection {
   std::vector<std::string> paths{};
   std::vector<double> weights{};
   std::string kind = "auto";
+  std::string tokenizer{};  // The folder of tokenizer.json, by which texts are encoded; "": bytes.
+  std::string cache{};      // The folder for the tokens of texts; "": beside the run directory.
   int64_t seq = 256;
   int64_t batch = 8;
   bool shuffle = true;
@@ -38,6 +42,7 @@ struct DataSection {
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
+/// [optim]: optimizer, learning rate, clipping.
 struct OptimSection {
   std::string kind = "adamw";
   double lr = 1e-3;
@@ -61,6 +66,7 @@ struct OptimSection {
   friend bool operator==(const OptimSection&, const OptimSection&) = default;
 };
 
+/// [train]: length and numerics of the run.
 struct TrainSection {
   int64_t steps = 400;
   std::string dtype = "fp32";
@@ -79,6 +85,7 @@ struct TrainSection {
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };
 
+/// [run]: the run directory and what is written to it.
 struct RunSection {
   std::string dir{};  // "": the first free of runs/1, runs/2, …
   bool overwrite = false;
@@ -94,10 +101,12 @@ struct RunSection {
   bool csv = false;           // metrics.csv beside metrics.jsonl.
   bool tensorboard = false;   // Event files of TensorBoard.
   std::string trace_steps{};  // "A-B": the steps to trace; "": none.
+  int64_t sample = 0;         // Tokens of the text that the run ends with; 0: none.
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
+/// [parallel]: the layout of the ranks and what they exchange.
 struct ParallelSection {
   int64_t nproc = 1;
   int64_t dp = 1;
@@ -137,6 +146,7 @@ ContextParallelOptions context_of(const ParallelSection& parallel);
 /// The steps of "10-12" or "7", the last one included. ConfigError if the text names none.
 Span parse_steps(std::string_view text);
 
+/// Every setting of a training run; docs/configuration.md lists them.
 struct TrainConfig {
   ModelSection model{};
   DataSection data{};
@@ -147,6 +157,9 @@ struct TrainConfig {
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
+
+/// The folder for the tokens of a run's texts.
+std::string token_cache(const TrainConfig& config);
 
 /// ConfigError if values contradict each other.
 void check(const TrainConfig& config);

@@ -10,6 +10,7 @@
 
 namespace tessera TSR_API {
 
+/// Size and order of the batches.
 struct BatchOptions {
   int64_t batch = 8;    // Rows per step, over all ranks.
   int64_t seq = 128;    // Tokens per row.

@@ -10,6 +10,7 @@ namespace tessera TSR_API {
 
 /// The text files of a folder joined, each followed by one zero byte.
 struct FolderText {
+  /// A file of the folder and its place in the text.
   struct File {
     std::string path;
     int64_t begin = 0;  // Offset in `text`.

@@ -16,6 +16,7 @@ class Mixture {
   /// ConfigError for a share below 2^-32 of what the earlier sources leave.
   Mixture(std::span<const double> shares, uint64_t seed);
 
+  /// The next row of a mixture: its source, and its index there.
   struct Pick {
     size_t source = 0;
     int64_t index = 0;  // Counted from 0 in each source.

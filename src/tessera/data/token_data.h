@@ -32,6 +32,7 @@ class TokenRun {
   int64_t size_ = 0;
 };
 
+/// Which texts or tokens are read, and how they are mixed.
 struct DataOptions {
   std::vector<std::string> paths{};
   std::vector<double> weights{};  // One per path; empty: by size.

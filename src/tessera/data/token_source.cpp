@@ -21,6 +21,7 @@ constexpr int64_t kChunk = 1 << 16;  // Tokens checked at a time: they fit the c
 DType dtype_of(TokenKind kind, std::string_view path) {
   switch (kind) {
     case TokenKind::kAuto:
+      if (path.ends_with(".u32")) return DType::kU32;
       return path.ends_with(".bin") ? DType::kU16 : DType::kU8;
     case TokenKind::kBytes:
       return DType::kU8;
@@ -81,6 +82,11 @@ std::vector<std::string> token_kind_names() {
   std::vector<std::string> names;
   for (const auto& [kind, name] : kNames) names.emplace_back(name);
   return names;
+}
+
+bool is_text(const std::string& path, TokenKind kind) {
+  if (kind == TokenKind::kBytes || std::filesystem::is_directory(path)) return true;
+  return kind == TokenKind::kAuto && !path.ends_with(".npy") && dtype_of(kind, path) == DType::kU8;
 }
 
 TokenSource::Tokens TokenSource::open(const std::string& path, TokenKind kind) {

@@ -15,7 +15,7 @@ namespace tessera TSR_API {
 
 /// How the tokens of a source are stored.
 enum class TokenKind {
-  kAuto,   // .npy states its type, .bin is kU16, others are kBytes.
+  kAuto,   // .npy states its type, .bin is kU16, .u32 is kU32, others are kBytes.
   kBytes,  // Text, one token per byte: a vocabulary of 256.
   kU16,    // Raw little-endian numbers.
   kU32,
@@ -27,6 +27,10 @@ std::string_view to_string(TokenKind kind);
 TokenKind parse_token_kind(std::string_view text);
 /// Every name that parse_token_kind accepts.
 std::vector<std::string> token_kind_names();
+
+/// Whether a source of this kind is text, by its name: a folder, or a file whose name does not say
+/// that it holds numbers.
+bool is_text(const std::string& path, TokenKind kind);
 
 /// The tokens of a file or of the text files in a folder.
 ///

@@ -62,9 +62,10 @@ std::vector<TokenIds> generate(const LanguageModel& model, const std::vector<Tok
   for (int64_t step = 0; step < options.tokens; ++step) {
     const at::Tensor next = next_tokens(model.next_logits(tokens, cache), options.sampling, step);
     const at::Tensor ids = next.cpu();
+    const auto id_of = ids.accessor<int64_t, 1>();
     for (size_t i = 0; i < texts.size(); ++i) {
       if (ended[i]) continue;
-      const int64_t id = ids[static_cast<int64_t>(i)].item<int64_t>();
+      const int64_t id = id_of[static_cast<int64_t>(i)];
       texts[i].push_back(id);
       if (on_token) on_token(i, id);
       ended[i] = std::ranges::find(options.stops, id) != options.stops.end();

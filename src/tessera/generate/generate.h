@@ -11,8 +11,10 @@ namespace tessera TSR_API {
 
 class LanguageModel;
 
+/// Tokens by their ids.
 using TokenIds = std::vector<int64_t>;
 
+/// How prompts are continued.
 struct GenerateOptions {
   int64_t tokens = 128;  // The most new tokens per prompt.
   SamplingOptions sampling = {};

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <utility>
 
@@ -53,7 +54,7 @@ LanguageModel::LanguageModel(const LlamaConfig& config, const LlamaOptions& opti
 }
 
 at::Tensor LanguageModel::next_logits(const at::Tensor& tokens, KeyValueCache& cache) const {
-  const at::NoGradGuard no_grad;
+  const c10::InferenceMode inference;
   Pass pass{.tensor = tensor_.get(),
             .positions = cache.positions(tokens.size(1)),
             .experts = experts_.get()};

@@ -21,6 +21,7 @@ ModelSource find_model(const std::string& path);
 /// The text of config.json of the model in a checkpoint of `tessera train`; DataError if it has
 /// none.
 std::string stored_model_text(const Checkpoint& checkpoint);
+/// The model of a checkpoint.
 LlamaConfig stored_model_config(const Checkpoint& checkpoint);
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/format/checkpoint/checkpoint.h"
 #include "tessera/format/checkpoint/checkpoint_folder.h"
+#include "tessera/run/run_folder.h"
 
 namespace tessera {
 namespace {
@@ -55,9 +56,10 @@ bool belongs_to_layout(const ConfigField& field) {
 }
 
 bool shapes_curve(const ConfigField& field, const TrainConfig& config) {
-  constexpr std::array kOthers{"model.preset",     "model.path",           "optim.accumulate",
-                               "optim.non_finite", "optim.spike",          "optim.spike_window",
-                               "optim.ema_decay",  "data.validation_share"};
+  constexpr std::array kOthers{
+      "model.preset", "model.path",         "optim.accumulate", "optim.non_finite",
+      "optim.spike",  "optim.spike_window", "optim.ema_decay",  "data.validation_share",
+      "data.cache"};
   if (std::ranges::find(kOthers, field.name()) != kOthers.end()) return false;
   if (field.section == "model") return config.model.path.empty();
   constexpr std::array kOfTraining{"train.seed", "train.expert_capacity_factor",
@@ -106,6 +108,16 @@ std::optional<TrainConfig> stored_config(const std::string& run_dir) {
   const Assignments stored = stored_assignments(run_dir);
   if (stored.empty()) return std::nullopt;
   return resolve({.file = stored});
+}
+
+std::optional<TrainConfig> find_run_config(const std::string& model) {
+  const auto file = std::filesystem::path(model) / RunFolder::kConfig;
+  if (std::filesystem::exists(file)) return resolve({.file = read_config_file(file)});
+  if (!is_checkpoint(model)) return stored_config(model);
+  const Checkpoint checkpoint(model);
+  const auto config = checkpoint.index().state.find("config");
+  if (config == checkpoint.index().state.end()) return std::nullopt;
+  return resolve({.file = parse_config_toml(config->second, checkpoint.folder())});
 }
 
 TrainConfig restarted(TrainConfig config) {

@@ -17,6 +17,10 @@ ConfigLayers with_stored_config(ConfigLayers layers);
 /// The configuration in the newest checkpoint of a run directory; nothing if there is none.
 std::optional<TrainConfig> stored_config(const std::string& run_dir);
 
+/// The configuration of the run that a model is from: a run directory or a checkpoint. Nothing for
+/// a Hugging Face folder.
+std::optional<TrainConfig> find_run_config(const std::string& model);
+
 /// ConfigError naming the keys if the curve of a run would change: model, data, seeds, optimizer,
 /// learning rate. Its layout, dtype and number of steps may change.
 void check_same_curve(const TrainConfig& before, const TrainConfig& now);

@@ -11,6 +11,7 @@
 #include "tessera/format/weight_files.h"
 #include "tessera/run/metrics.h"
 #include "tessera/run/run_lock.h"
+#include "tessera/run/tokenizer_files.h"
 
 namespace tessera {
 namespace {
@@ -73,7 +74,7 @@ void remove_path(const fs::path& path) {
 }
 
 bool is_of_model(std::string_view name) {
-  return name == "config.json" || name == kWeightIndex ||
+  return name == "config.json" || name == kWeightIndex || is_tokenizer_file(name) ||
          (name.starts_with("model") && name.ends_with(".safetensors"));
 }
 

@@ -160,12 +160,13 @@ TEST(RunFolder, OverwritesWhatARunWroteAndNothingElse) {
   const TemporaryFolder folder;
   write_run(folder);
   folder.file("notes.txt", "mine");
-  folder.file("model/tokenizer.json", "mine");
+  folder.file("model/tokenizer.json", "its");
+  folder.file("model/merges.txt", "mine");
   const RunFolder run(folder.path(), FormerRun::kOverwrite);
   EXPECT_TRUE(fs::exists(folder.path("metrics.jsonl")));  // Checking changes nothing.
   run.begin();
   EXPECT_EQ(files_below(folder.path()),
-            (std::vector<std::string>{"notes.txt", "run.lock", "tokenizer.json"}));
+            (std::vector<std::string>{"merges.txt", "notes.txt", "run.lock"}));
 }
 
 TEST(RunFolder, ThatHoldsNoRunIsNotOverwritten) {

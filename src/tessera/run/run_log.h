@@ -15,6 +15,7 @@ namespace tessera TSR_API {
 
 /// The heading of metrics.csv, and the row of a step. A value that the step does not have is empty.
 std::string csv_heading();
+/// The row of a step.
 std::string csv_row(const StepMetrics& metrics);
 
 /// The metrics of a run while it goes on: metrics.jsonl, and, if the configuration says so,

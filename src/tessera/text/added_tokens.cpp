@@ -40,16 +40,19 @@ bool is_single_word(std::string_view text, Range match, Matcher& matcher) {
          (after.empty() || !is_word(after, matcher));
 }
 
-// The match with the white space that its token takes along.
-Range stripped(std::string_view text, Range match, const AddedToken& token, Matcher& matcher) {
+// The match with the white space that its token takes along. What comes before `done` belongs to
+// other tokens. Of that, only white space can be behind the match.
+Range stripped(std::string_view text, Range match, size_t done, const AddedToken& token,
+               Matcher& matcher) {
   if (token.lstrip) {
-    while (match.begin > 0) {
+    while (match.begin > done) {
       const size_t before = begin_of_last_character(text.substr(0, match.begin));
       if (!is_space(text.substr(before), matcher)) break;
       match.begin = before;
     }
   }
   if (token.rstrip) {
+    match.end = std::max(match.end, done);
     while (match.end < text.size() && is_space(text.substr(match.end), matcher)) {
       match.end += width_of(text[match.end]);
     }
@@ -113,7 +116,7 @@ void AddedTokenFinder::each(std::string_view text, Matcher& matcher,
     const Range found{at, end};
     at = end;
     if (token->single_word && !is_single_word(text, found, matcher)) continue;
-    Range range = stripped(text, found, *token, matcher);
+    Range range = stripped(text, found, done, *token, matcher);
     range.begin = std::max(range.begin, std::min(done, found.end));
     if (done < range.begin && !use({{done, range.begin}})) return;
     if (!use({range, token})) return;

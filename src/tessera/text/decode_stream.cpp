@@ -9,6 +9,14 @@ namespace tessera {
 
 using namespace text::detail;
 
+namespace {
+
+// So that the time for a token does not grow with the text before it.
+constexpr size_t kMostIds = 24;
+constexpr std::ptrdiff_t kLeastIds = 8;
+
+}  // namespace
+
 DecodeStream::DecodeStream(Tokenizer tokenizer, const DecodeOptions& options)
     : tokenizer_(std::move(tokenizer)), options_(options) {}
 
@@ -22,8 +30,21 @@ std::string DecodeStream::push(int64_t id) {
   if (token != nullptr && parts.decoder.is_byte(*token)) return "";  // The run may go on,
   if (is_left_out) return "";                                        // even behind this one.
   std::string text = tokenizer_.decode(ids_, options_);
+  const bool is_whole = !text.ends_with(kReplacement);
   while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
-  return emit(std::move(text));
+  std::string more = emit(std::move(text));
+  if (is_whole && ids_.size() >= kMostIds) forget_shown();
+  return more;
+}
+
+// Later tokens add the same text behind the last ids as behind all of them, unless these have no
+// text: then what a decoder does at the begin of a text would be done again.
+void DecodeStream::forget_shown() {
+  const std::span last = std::span(ids_).last(kLeastIds);
+  const size_t size = tokenizer_.decode(last, options_).size();
+  if (size == 0) return;
+  shown_ = size;
+  ids_.erase(ids_.begin(), ids_.end() - kLeastIds);
 }
 
 std::string DecodeStream::finish() {

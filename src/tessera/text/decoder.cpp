@@ -125,8 +125,8 @@ void Decoder::add(const JsonField& field) {
   }
 }
 
-std::vector<std::string> Decoder::apply(const Step& step, std::vector<std::string> tokens) {
-  Matcher matcher;
+std::vector<std::string> Decoder::apply(const Step& step, std::vector<std::string> tokens,
+                                        size_t most) {
   switch (step.kind) {
     case Kind::kByteLevel: {
       std::string bytes;
@@ -137,10 +137,14 @@ std::vector<std::string> Decoder::apply(const Step& step, std::vector<std::strin
       return without_byte_tokens(std::move(tokens));
     case Kind::kFuse:
       return {join(tokens, "")};
-    case Kind::kReplace:
-      for (std::string& token : tokens)
-        token = replace_all(token, *step.pattern, step.content, matcher);
+    case Kind::kReplace: {
+      Matcher matcher;
+      for (std::string& token : tokens) {
+        token = replace_all(token, *step.pattern, step.content, most, matcher);
+        most -= std::min(most, token.size());
+      }
       return tokens;
+    }
     case Kind::kStrip:
       for (std::string& token : tokens) token = stripped(token, step.content, step.begin, step.end);
       return tokens;
@@ -155,7 +159,9 @@ std::vector<std::string> Decoder::apply(const Step& step, std::vector<std::strin
 
 std::string Decoder::run(std::vector<std::string> tokens) const {
   if (steps_.empty()) return join(tokens, " ");
-  for (const Step& step : steps_) tokens = apply(step, std::move(tokens));
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  for (const Step& step : steps_) tokens = apply(step, std::move(tokens), most_bytes(bytes));
   return join(tokens, "");
 }
 

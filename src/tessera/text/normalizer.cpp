@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/text/internal/pattern.h"
 #include "tessera/text/internal/utf8.h"
@@ -95,7 +96,7 @@ PatternField read_pattern(const JsonField& field) {
 }
 
 std::string replace_all(std::string_view text, const Regex& pattern, std::string_view content,
-                        Matcher& matcher) {
+                        size_t most, Matcher& matcher) {
   std::string out;
   size_t copied = 0;
   for (size_t from = 0; from <= text.size();) {
@@ -103,6 +104,10 @@ std::string replace_all(std::string_view text, const Regex& pattern, std::string
     if (!match) break;
     out += text.substr(copied, match->begin - copied);
     out += content;
+    if (out.size() + text.size() - match->end > most) {
+      throw DataError(concat(pattern.origin(), ": replacing makes a text of more than ", most,
+                             " bytes; is the file meant to fill the memory?"));
+    }
     copied = match->end;
     from = match->end;
     if (match->size() > 0) continue;
@@ -147,7 +152,8 @@ void Normalizer::add(const JsonField& field) {
   }
 }
 
-std::string Normalizer::apply(const Step& step, std::string text, bool begins, Matcher& matcher) {
+std::string Normalizer::apply(const Step& step, std::string text, bool begins, size_t most,
+                              Matcher& matcher) {
   constexpr int kCompose = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
   constexpr int kDecompose = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
   switch (step.kind) {
@@ -162,14 +168,15 @@ std::string Normalizer::apply(const Step& step, std::string text, bool begins, M
     case Kind::kPrepend:
       return begins && !text.empty() ? step.content + text : text;
     case Kind::kReplace:
-      return replace_all(text, *step.pattern, step.content, matcher);
+      return replace_all(text, *step.pattern, step.content, most, matcher);
   }
   return text;
 }
 
 std::string Normalizer::run(std::string_view text, bool begins, Matcher& matcher) const {
   std::string result(text);
-  for (const Step& step : steps_) result = apply(step, std::move(result), begins, matcher);
+  const size_t most = most_bytes(text.size());
+  for (const Step& step : steps_) result = apply(step, std::move(result), begins, most, matcher);
   return result;
 }
 

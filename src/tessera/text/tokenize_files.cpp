@@ -24,6 +24,9 @@ void check_job(const Tokenizer& tokenizer, const TokenizeJob& job) {
             to_string(job.dtype), "; choose U16 or U32");
   TSR_CHECK(!job.output.ends_with(".npy"), job.output,
             ": only raw numbers are written; choose a name that ends with .bin");
+  TSR_CHECK(!job.output.ends_with(".u32") || job.dtype == DType::kU32, job.output,
+            ": its name says U32, but its type is ", to_string(job.dtype),
+            "; choose a name that ends with .bin");
   const int64_t most = job.dtype == DType::kU16 ? std::numeric_limits<uint16_t>::max()
                                                 : std::numeric_limits<int32_t>::max();
   TSR_CHECK(tokenizer.vocab_size() - 1 <= most, "ids up to ", tokenizer.vocab_size() - 1,

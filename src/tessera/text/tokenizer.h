@@ -20,10 +20,12 @@ struct EncoderParts;
 /// The name of a tokenizer's file in a Hugging Face folder.
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 
+/// How texts become tokens.
 struct EncodeOptions {
   bool add_special = true;  // The tokens that the file puts before and behind a text, e.g. BOS.
 };
 
+/// How tokens become text.
 struct DecodeOptions {
   bool keep_special = false;  // Whether special tokens, e.g. BOS, stand in the text.
 };
@@ -106,11 +108,12 @@ class DecodeStream {
 
  private:
   std::string emit(std::string text);
+  void forget_shown();
 
   Tokenizer tokenizer_;
   DecodeOptions options_;
-  std::vector<int64_t> ids_;
-  size_t shown_ = 0;  // Bytes of the ids' text that were returned.
+  std::vector<int64_t> ids_;  // The last ones; all that was returned does not depend on others.
+  size_t shown_ = 0;          // Bytes of the ids' text that were returned.
 };
 
 }  // namespace tessera

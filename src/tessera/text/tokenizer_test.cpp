@@ -123,6 +123,68 @@ TEST(Tokenizer, AnExpressionThatNeverEndsIsAnError) {
       << message;
 }
 
+json replace(const std::string& pattern, const std::string& content) {
+  return {{"type", "Replace"}, {"pattern", {{"String", pattern}}}, {"content", content}};
+}
+
+// Each of 40 steps doubles the text: one letter would be a terabyte.
+TEST(Tokenizer, AChainOfReplacementsDoesNotFillTheMemory) {
+  const json chain(40, replace("a", "aa"));
+  const json normalizer{{"type", "Sequence"}, {"normalizers", chain}};
+  const std::string message = message_of<DataError>([&] {
+    (void)parse_tokenizer(tokenizer_with("llama3", {{"normalizer", normalizer}})).encode("a");
+  });
+  EXPECT_EQ(message,
+            "t.json: normalizer.normalizers[12]: replacing makes a text of more than 4160 bytes; "
+            "is the file meant to fill the memory?");
+  const json decoder{{"type", "Sequence"}, {"decoders", chain}};
+  const Tokenizer tokenizer = parse_tokenizer(tokenizer_with("llama3", {{"decoder", decoder}}));
+  EXPECT_THROW((void)tokenizer.decode(tokenizer.encode("a")), DataError);
+  const json content(1, replace("a", std::string(1'000'000, 'a')));
+  const json at_once{{"type", "Sequence"}, {"normalizers", content}};
+  EXPECT_THROW((void)parse_tokenizer(tokenizer_with("llama3", {{"normalizer", at_once}}))
+                   .encode(std::string(1'000'000, 'a')),
+               DataError);
+}
+
+// A token of white space that takes all white space around it along.
+TEST(Tokenizer, TokensThatStripTakeLinearTime) {
+  json document = tokenizer_document("llama3");
+  json token = document["added_tokens"][2];
+  token.update({{"id", 661}, {"content", " "}, {"lstrip", true}, {"rstrip", true}});
+  document["added_tokens"].push_back(token);
+  const Tokenizer tokenizer = parse_tokenizer(document);
+  const std::string spaces(300'000, ' ');
+  EXPECT_EQ(tokenizer.encode("a" + spaces + "b", {.add_special = false}).size(), 300'002U);
+}
+
+TEST(DecodeStream, ALongTextTakesLinearTime) {
+  const Tokenizer tokenizer = parse_tokenizer(tokenizer_document("llama2"));
+  std::string text;
+  for (int i = 0; i < 3'000; ++i) text += " the rank \xF0\x9F\x99\x82";
+  DecodeStream stream(tokenizer);
+  std::string streamed;
+  for (const int64_t id : tokenizer.encode(text)) streamed += stream.push(id);
+  EXPECT_EQ(" " + streamed + stream.finish(), text);
+}
+
+TEST(Tokenizer, RefusesBrokenFiles) {
+  const auto refused = [](const std::string& text) {
+    return message_of<DataError>([&] { Tokenizer::parse(text, "t.json"); });
+  };
+  EXPECT_NE(refused("").find("broken JSON"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": {"vocab": {"a": 0, "a": 1}, "merges": []}})").find("twice"),
+            std::string::npos);
+  EXPECT_NE(refused("{\"model\": {\"vocab\": {\"\xff\": 0}}}").find("broken JSON"),
+            std::string::npos);
+  const std::string deep(100'000, '[');
+  EXPECT_NE(refused("{\"model\": " + deep), "");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": 0}, "merges": "a b"}})"),
+            "t.json: model.merges is \"a b\"; expected a list");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": 1e3}, "merges": []}})"),
+            "t.json: model.vocab.a is 1000.0; expected a whole number from 0 to 2147483647");
+}
+
 TEST(Tokenizer, LongRunsTakeLinearTime) {
   const std::string spaces = std::string(200'000, ' ') + "x";
   const std::string letters(100'000, 'a');

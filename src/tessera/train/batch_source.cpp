@@ -26,15 +26,18 @@ BatchTensors to_tensors(BatchRows rows) {
           .targets = tensor_of(std::move(rows.targets), shape)};
 }
 
-BatchTensors TokenBatches::rows(int64_t step, Span rows) const {
-  BatchRows made = batches_.rows(step, rows.begin, rows.end);
-  if (!document_end_) return to_tensors(std::move(made));
-  std::vector<int64_t> documents = document_numbers(made, *document_end_);
-  ignore_document_ends(made, *document_end_, kIgnoredTarget);
-  const std::array<int64_t, 2> shape{made.rows, made.seq};
-  BatchTensors tensors = to_tensors(std::move(made));
+BatchTensors to_tensors(BatchRows rows, std::optional<int64_t> document_end) {
+  if (!document_end) return to_tensors(std::move(rows));
+  std::vector<int64_t> documents = document_numbers(rows, *document_end);
+  ignore_document_ends(rows, *document_end, kIgnoredTarget);
+  const std::array<int64_t, 2> shape{rows.rows, rows.seq};
+  BatchTensors tensors = to_tensors(std::move(rows));
   tensors.documents = tensor_of(std::move(documents), shape);
   return tensors;
+}
+
+BatchTensors TokenBatches::rows(int64_t step, Span rows) const {
+  return to_tensors(batches_.rows(step, rows.begin, rows.end), document_end_);
 }
 
 }  // namespace tessera

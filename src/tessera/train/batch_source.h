@@ -51,5 +51,7 @@ class TokenBatches final : public BatchSource {
 
 /// Takes over the memory of the rows.
 BatchTensors to_tensors(BatchRows rows);
+/// The same; with the token that ends a document, rows are packed documents.
+BatchTensors to_tensors(BatchRows rows, std::optional<int64_t> document_end);
 
 }  // namespace tessera

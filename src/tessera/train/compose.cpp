@@ -13,6 +13,7 @@
 #include "tessera/parallel/fsdp/fsdp_stage.h"
 #include "tessera/parallel/tensor/tensor_units.h"
 #include "tessera/schedule/choose.h"
+#include "tessera/tensor/place_together.h"
 #include "tessera/train/model_stage.h"
 #include "tessera/train/train_balance.h"
 
@@ -36,7 +37,10 @@ std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan
 
 void fill(const std::vector<ModelStage>& stages, const Model& model) {
   if (!model.fill) return;
-  for (const ModelStage& stage : stages) model.fill(stage.parameters());
+  for (const ModelStage& stage : stages) {
+    model.fill(stage.parameters());
+    for (const Unit& unit : stage.units) place_together(unit.parameters);
+  }
 }
 
 double share_of(const RealizedPlan& plan, int64_t batch) {

@@ -20,6 +20,7 @@ namespace tessera TSR_API {
 /// The schedule of one rank: computes this many slices of a batch, one after the other.
 Schedule one_rank(int64_t slices = 1);
 
+/// What compose() combines with a model.
 struct ComposeOptions {
   int64_t batch = 1;               // Rows per global batch.
   Schedule schedule = one_rank();  // The schedule of each replica.

@@ -29,7 +29,9 @@ Span rows_of(int64_t batch, const Group& sharers);
 
 /// Keywords of the pipeline's stages: the positions of a whole row, and BatchTensors::documents.
 inline constexpr const char* kLength = "length";
+/// Keyword of the stages: BatchTensors::documents.
 inline constexpr const char* kDocuments = "documents";
+/// Keyword of the stages: Pass::places, on the CPU.
 inline constexpr const char* kPlaces = "places";  // Pass::places, on the CPU.
 
 /// The parts of an engine; made by compose().

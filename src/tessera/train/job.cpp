@@ -1,13 +1,11 @@
 #include "tessera/train/job.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "tessera/base/check.h"
@@ -24,7 +22,9 @@
 #include "tessera/run/resume.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/train/replica_check.h"
+#include "tessera/train/run_setup.h"
 #include "tessera/train/step_tracer.h"
+#include "tessera/train/texts.h"
 #include "tessera/train/train_model.h"
 
 namespace tessera {
@@ -95,31 +95,6 @@ BatchOptions batch_options(const DataSection& data) {
           .seq = data.seq,
           .shuffle = data.shuffle,
           .seed = static_cast<uint64_t>(data.seed)};
-}
-
-TokenData open_data(const TrainConfig& config) {
-  TokenData data({.paths = config.data.paths,
-                  .weights = config.data.weights,
-                  .kind = parse_token_kind(config.data.kind)});
-  data.check_vocabulary(shape_of(config.model).vocab_size);
-  return data;
-}
-
-// The ranks of a host share its cores.
-void set_threads(const TrainConfig& config) {
-  int64_t threads = config.train.threads;
-  if (threads == 0 && config.parallel.nproc > 1) {
-    const int64_t ranks = read_launch_info(process_environment()).local_world_size;
-    threads = std::max<int64_t>(1, std::thread::hardware_concurrency() / ranks);
-  }
-  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
-}
-
-World meet(const TrainConfig& config) {
-  // On GPUs: NCCL if every rank has its own GPU.
-  const bool cpu = config.train.device == "cpu";
-  return World::connect({.backend = cpu ? Backend::kGloo : Backend::kAuto,
-                         .timeout = std::chrono::seconds(config.run.timeout)});
 }
 
 // A signal may reach ranks in different steps; all must stop after the same one.
@@ -211,19 +186,25 @@ void restore_average(const Checkpoint& checkpoint, WeightAverage& average) {
   saved ? load(checkpoint, entries) : average.reset();
 }
 
+// What the trainer keeps beside the weights and its own counters.
+void load_training_state(TrainJob& job, const Checkpoint& checkpoint) {
+  const Engine& engine = job.model.engine;
+  load_optimizer(checkpoint, *job.optimizer, engine.parameters());
+  load(checkpoint, entries_of(engine.buffers()));
+  if (job.average) restore_average(checkpoint, *job.average);
+}
+
 // The state of a run without its weights.
 void restore(TrainJob& job, const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.index().step;
   if (!job.config.run.resume_anyway) check_samples(checkpoint, job.batches.batches().samples());
-  load_optimizer(checkpoint, *job.optimizer, job.model.engine.parameters());
-  load(checkpoint, entries_of(job.model.engine.buffers()));
+  load_training_state(job, checkpoint);
   // A run that was not in float16 has no scale to restore.
   if (job.scaler && checkpoint.index().state.contains("loss_scale")) {
     job.scaler->restore(
         {.scale = number_of(checkpoint, "loss_scale"),
          .growth_tracker = static_cast<int64_t>(number_of(checkpoint, "growth_tracker"))});
   }
-  if (job.average) restore_average(checkpoint, *job.average);
   if (const auto spikes = checkpoint.index().state.find("spikes");
       spikes != checkpoint.index().state.end()) {
     job.spikes.restore(spikes->second);
@@ -252,8 +233,7 @@ std::optional<int64_t> roll_back(TrainJob& job) {
   for (const Parameter& parameter : parameters) {
     parameter.tensor.unsafeGetTensorImpl()->bump_version();
   }
-  load_optimizer(*checkpoint, *job.optimizer, parameters);
-  if (job.average) restore_average(*checkpoint, *job.average);
+  load_training_state(job, *checkpoint);
   return checkpoint->index().step;
 }
 
@@ -284,6 +264,7 @@ void check_job(const TrainConfig& config) {
   const LlamaConfig shape = shape_of(config.model);
   check_shape(config, shape);
   check_documents(config.data, shape);
+  check_texts(config, shape);
   check_memory(config, shape, machine_memory());
   stage_units(llama_model(shape), schedule_of(config).num_stages());
 }
@@ -292,7 +273,7 @@ TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted) {
   const TrainerOptions options = trainer_options(config);
   set_threads(config);
   if (config.train.deterministic) use_deterministic_operators();
-  World world = meet(config);
+  World world = connect_ranks(config);
   config.run.dir = of_first_rank(config.run.dir, world.group());
   if (wanted) wanted->run.dir = config.run.dir;
   auto [batches, validation] = make_batches(config);

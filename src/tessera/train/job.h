@@ -36,9 +36,9 @@ struct TrainJob {
 };
 
 /// **Collective.** Connects to the other ranks, opens the data, checks every token, and makes or
-/// loads the model. A run that resumes continues with the state of its newest checkpoint. `wanted`
-/// is the configuration with all nodes, if some are lost. ConfigError or DataError if something
-/// does not fit. Writes nothing.
+/// loads the model. One process must have called encode_texts() before. A run that resumes
+/// continues with the state of its newest checkpoint. `wanted` is the configuration with all nodes,
+/// if some are lost. ConfigError or DataError if something does not fit. Writes nothing.
 TrainJob make_job(TrainConfig config, std::optional<TrainConfig> wanted = std::nullopt);
 
 /// The checks of make_job() that need neither data nor other ranks, in one process.

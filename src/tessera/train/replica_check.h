@@ -20,6 +20,7 @@ struct ReplicaTensor {
   at::Tensor tensor;
   Part part;
 };
+/// The tensors that are compared.
 using ReplicaTensors = std::vector<ReplicaTensor>;
 
 /// Parameters and the state of their optimizer, as "NAME" and "NAME.KIND".

@@ -65,9 +65,10 @@ Recompute recompute_of(const ParallelSection& parallel) {
 
 // Sets values from a checkpoint, from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options,
-               const Checkpoint* checkpoint) {
+               const Checkpoint* checkpoint, Targets targets) {
   Model model = llama_model(shape, options);
-  if (!config.data.documents) model.ignored_target.reset();  // Every target counts.
+  const bool all_count = targets == Targets::kAllCount && !config.data.documents;
+  if (all_count) model.ignored_target.reset();
   if (checkpoint != nullptr) {
     check_model(*checkpoint, Llama(shape).named_parameters());
     model.fill = [=](const Parameters& parameters) { load_parameters(*checkpoint, parameters); };
@@ -115,14 +116,14 @@ Schedule schedule_of(const TrainConfig& config) {
 }
 
 TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
-                      const Checkpoint* checkpoint) {
+                      const Checkpoint* checkpoint, Targets targets) {
   const LlamaConfig shape = shape_of(config.model);
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
   const ContextParallelOptions context = context_of(config.parallel);
   const RealizedPlan plan =
       realize(train_plan(world.size(), dims_of(config.parallel), context.sizes), world);
-  TrainModel made{.engine = compose(model_of(config, shape, options, checkpoint), plan,
+  TrainModel made{.engine = compose(model_of(config, shape, options, checkpoint, targets), plan,
                                     {.batch = config.data.batch,
                                      .schedule = schedule_of(config),
                                      .device = options.device,

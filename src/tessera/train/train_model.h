@@ -33,9 +33,15 @@ LlamaConfig shape_of(const ModelSection& model);
 /// The schedule of each replica: of the pipeline, or of the slices of a batch on one rank.
 Schedule schedule_of(const TrainConfig& config);
 
+/// Which targets of a batch have a loss.
+enum class Targets {
+  kAllCount,     // With packed documents, all but their ends.
+  kSomeIgnored,  // Some are kIgnoredTarget.
+};
+
 /// **Collective.** Distributes the model over the world's ranks and sets its values: those of
 /// `checkpoint`, unless it is null.
 TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
-                      const Checkpoint* checkpoint = nullptr);
+                      const Checkpoint* checkpoint = nullptr, Targets targets = Targets::kAllCount);
 
 }  // namespace tessera

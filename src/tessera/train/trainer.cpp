@@ -61,12 +61,6 @@ double tokens_of(const BatchTensors& own, int64_t batch) {
          static_cast<double>(batch);
 }
 
-// Waits for the device; a CPU is synchronous.
-void synchronize(at::Device device) {
-  if (device.is_cpu()) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(index_of(device));
-}
-
 bool is_finite(const StepMetrics& metrics) {
   return std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
 }
@@ -109,12 +103,11 @@ void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   metrics.dropped_share = (balance.dropped.sum() / balance.counts.sum()).item<double>();
 }
 
-// The time is from zero_grad() until the weights are updated and the loss is on the host. A step
-// that is not good ends before the update. The norm waits for the device anyway, so checking the
-// loss before the update costs nothing.
+// A step that is not good ends before the update. The norm waits for the device anyway, so checking
+// the loss before the update costs nothing. Nothing waits for the update: a GPU makes it while the
+// host prepares the next step, whose time holds it.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
                      const TrainerOptions& options, double rate) {
-  const Clock::time_point start = Clock::now();
   const SentBytes sent_before = engine.sent_bytes();
   const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
   optimizer.zero_grad();
@@ -125,13 +118,11 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   metrics.spike = !spike_in(options, metrics).empty();
   if (metrics.is_good()) {
     update(options, optimizer, metrics, gradient_factor(metrics.grad_norm, options.clip, scale));
-    synchronize(engine.device());
   }
   if (options.scaler != nullptr) {
     metrics.loss_scale = scale;
     options.scaler->update(is_finite(metrics));
   }
-  metrics.ms = milliseconds_since(start);
   metrics.mem_bytes = peak_memory(engine.device());
   metrics.sent_bytes = sent_since(sent_before, engine);
   return metrics;
@@ -217,10 +208,12 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
   for (int64_t step = options.first_step; step < options.steps; ++step) {
     if (hooks.should_stop && hooks.should_stop()) return step;
     if (hooks.before_step) hooks.before_step(step);
+    const Clock::time_point start = Clock::now();
     const BatchTensors batch = batch_of(engine, batches, step);
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
+    metrics.ms = milliseconds_since(start);
     metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
     bad_steps.decide(metrics);
     const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
@@ -233,7 +226,8 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
   return options.steps;
 }
 
-double mean_loss(Engine& engine, const BatchSource& batches, int64_t count) {
+double mean_loss(Engine& engine, const BatchSource& batches, int64_t count,
+                 const std::function<void(int64_t batch)>& after_batch) {
   check_batches(engine, batches);
   double sum = 0;
   double weight = 0;
@@ -242,6 +236,7 @@ double mean_loss(Engine& engine, const BatchSource& batches, int64_t count) {
     const double share = engine.counted_share(batch.targets);
     sum += share * engine.evaluate(batch.inputs, batch.targets, batch.documents).item<double>();
     weight += share;
+    if (after_batch) after_batch(i);
   }
   return sum / weight;
 }

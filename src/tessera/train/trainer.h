@@ -25,6 +25,7 @@ enum class NonFinite {
   kRollback,  // Training continues with the next batch, from the state of an earlier step.
 };
 
+/// Settings of the training loop.
 struct TrainerOptions {
   int64_t steps = 0;       // Steps of the whole run.
   int64_t first_step = 0;  // The step at which a resumed run continues.
@@ -60,7 +61,9 @@ struct TrainerHooks {
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks = {});
 
-/// The mean loss over all targets of the first `count` batches, without gradients.
-double mean_loss(Engine& engine, const BatchSource& batches, int64_t count);
+/// **Collective.** The mean loss over all targets of the first `count` batches, without gradients.
+/// Ignored targets do not count.
+double mean_loss(Engine& engine, const BatchSource& batches, int64_t count,
+                 const std::function<void(int64_t batch)>& after_batch = {});
 
 }  // namespace tessera

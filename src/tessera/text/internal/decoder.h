@@ -35,7 +35,9 @@ class Decoder {
     bool prepends = false;  // Metaspace: whether the first token begins with an added space.
   };
   void add(const JsonField& field);
-  static std::vector<std::string> apply(const Step& step, std::vector<std::string> tokens);
+  /// `most`: the bytes that the tokens may have together.
+  static std::vector<std::string> apply(const Step& step, std::vector<std::string> tokens,
+                                        size_t most);
 
   std::vector<Step> steps_;
 };

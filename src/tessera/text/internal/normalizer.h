@@ -34,15 +34,23 @@ class Normalizer {
     std::optional<Regex> pattern = std::nullopt;
   };
   void add(const JsonField& field);
-  static std::string apply(const Step& step, std::string text, bool begins, Matcher& matcher);
+  /// `most`: the bytes that the result may have.
+  static std::string apply(const Step& step, std::string text, bool begins, size_t most,
+                           Matcher& matcher);
 
   std::vector<Step> steps_;
   bool is_local_ = true;
 };
 
-/// Every match replaced by the content.
+/// The most bytes that a file's steps may make of a text. Real files need a few times its size; a
+/// hostile chain of replacements doubles it with each of them.
+constexpr size_t most_bytes(size_t bytes) {
+  return 64 * bytes + 4096;
+}
+
+/// Every match replaced by the content. DataError if the result has more than `most` bytes.
 std::string replace_all(std::string_view text, const Regex& pattern, std::string_view content,
-                        Matcher& matcher);
+                        size_t most, Matcher& matcher);
 
 /// A `pattern` field: {"String": …} or {"Regex": …}, in PCRE2's language.
 struct PatternField {

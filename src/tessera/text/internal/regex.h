@@ -41,6 +41,7 @@ class Regex {
   /// DataError if it takes more steps or memory than any harmless expression.
   std::optional<Range> find(std::string_view text, size_t from, Matcher& matcher,
                             bool goes_on = false) const;
+  const std::string& origin() const& { return origin_; }
 
  private:
   struct Code;

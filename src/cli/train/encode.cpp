@@ -1,0 +1,39 @@
+#include "cli/train/encode.h"
+
+#include <iostream>
+#include <optional>
+
+#include "cli/tokenize/screen.h"
+#include "tessera/base/terminal_text.h"
+#include "tessera/base/text.h"
+#include "tessera/train/texts.h"
+
+namespace tessera::cli {
+
+void encode_texts_of(const TrainConfig& config) {
+  std::optional<TokenizeScreen> screen;
+  encode_texts(config, {.begin =
+                            [&](const std::string& text, const std::string& tokens) {
+                              std::cerr << concat("encoding ", visible(text), " by ",
+                                                  visible(config.data.tokenizer),
+                                                  "/tokenizer.json into ", visible(tokens), "\n");
+                              screen.emplace();
+                            },
+                        .wait =
+                            [&] {
+                              std::cerr << concat(
+                                  "waiting for another run, which is encoding texts into ",
+                                  visible(token_cache(config)), "\n");
+                            },
+                        .show = [&](const TokenizeProgress& progress) { screen->show(progress); },
+                        .end =
+                            [&](const TokenizeProgress& done) {
+                              screen.reset();
+                              const int64_t documents = done.documents - done.skipped;
+                              std::cerr << concat("encoded ", with_thousands(done.tokens),
+                                                  " tokens of ", with_thousands(documents),
+                                                  documents == 1 ? " document\n" : " documents\n");
+                            }});
+}
+
+}  // namespace tessera::cli
