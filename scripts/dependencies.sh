@@ -19,9 +19,13 @@ tests  | command mpirun               | openmpi-bin         | mpirun of Open MPI
 tests  | command ss                   | iproute2            | ss
 tests  | command chromium             | chromium            | Chromium
 tests  | command chromedriver         | chromium-driver     | chromedriver
+tests  | command doxygen              | doxygen             | Doxygen
+tests  | command dpkg-shlibdeps       | dpkg-dev            | dpkg-shlibdeps
+tests  | command pkg-config           | pkgconf             | pkg-config
 bench  | header benchmark/benchmark.h | libbenchmark-dev    | google-benchmark
 python | python ensurepip             | python3-venv        | Python 3 with venv
 soak   | command clang++-15           | clang-15            | clang 15
+docs   | command doxygen              | doxygen             | Doxygen
 '
 
 # For people who check the code's form; the same version everywhere, so that all see the same result.
@@ -137,10 +141,7 @@ bundle() { # FOLDER
     while read -r file; do
       [[ -f $file && $file != /usr/share/doc/* ]] || continue
       cp --no-dereference --parents "$file" "$1"
-      while [[ -L $file ]]; do # A library's link to its versions: they come along.
-        file=$(dirname "$file")/$(readlink "$file")
-        cp --no-dereference --parents "$file" "$1"
-      done
+      if [[ -L $file ]]; then cp --no-dereference --parents "$file".* "$1"; fi # A library's link to its versions: they come along.
     done < <(dpkg-query --listfiles "$package")
   done
   say "$1 holds the libraries; build elsewhere with TESSERA_DEPS=$1"
