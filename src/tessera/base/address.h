@@ -11,9 +11,11 @@
 
 namespace tessera TSR_API {
 
+/// Frees an AddressList.
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
+/// What getaddrinfo found; frees itself.
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 
 /// The addresses of the host for sockets of that type, at least one. ConfigError with the advice

@@ -8,6 +8,7 @@
 
 namespace tessera TSR_API {
 
+/// A colour, each part from 0 to 255.
 struct Rgb {
   int red = 0;
   int green = 0;
@@ -25,6 +26,7 @@ std::string to_hex(Rgb color);
 /// What a terminal can show.
 enum class ColorMode { kNone, k256, kTrueColor };
 
+/// How text is laid out and coloured for a terminal.
 struct TerminalOptions {
   int64_t width = 100;  // In characters.
   ColorMode color = ColorMode::kNone;
@@ -36,6 +38,7 @@ std::string on_color(std::string_view text, Rgb background, ColorMode mode);
 std::string in_color(std::string_view text, Rgb color, ColorMode mode);
 /// `text` bold, or faint: emphasis without a colour.
 std::string bold(std::string_view text, ColorMode mode);
+/// `text` in faint letters, if the mode has colours.
 std::string faint(std::string_view text, ColorMode mode);
 
 }  // namespace tessera

@@ -36,6 +36,7 @@ Descriptor checked(int number, const std::string& what);
 /// Writes all bytes, with as many system calls as needed; DataError naming the file if one fails.
 void write_all(const Descriptor& file, std::string_view bytes, const std::string& path);
 
+/// Both ends of a pipe.
 struct Pipe {
   Descriptor reader;
   Descriptor writer;

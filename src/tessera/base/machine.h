@@ -10,6 +10,7 @@ namespace tessera TSR_API {
 /// The bytes of memory and swap of this machine or container.
 int64_t machine_memory();
 
+/// The name of this host.
 std::string host_name();
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ struct RandomKey {
   uint64_t call = 0;   // Counts the uses of the name, e.g. the steps of a dropout.
 };
 
+/// The same value everywhere.
 struct Constant {
   double value = 0;
 };
@@ -29,6 +30,7 @@ struct Uniform {
   double high = 1;
 };
 
+/// The normal distribution.
 struct Normal {
   double mean = 0;
   double std = 1;
@@ -47,6 +49,7 @@ struct Bernoulli {
   double probability = 0.5;
 };
 
+/// A distribution that a Sampler draws from.
 using Distribution = std::variant<Constant, Uniform, Normal, TruncatedNormal, Bernoulli>;
 
 /// The values of a distribution for a key. ConfigError for an invalid distribution, e.g. a negative

@@ -35,6 +35,7 @@ std::string join(const Range& elements, std::string_view separator) {
 /// The pieces between separators; an empty text is one empty piece.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// `text` with ASCII letters in lower case.
 std::string to_lower(std::string_view text);
 
 /// The candidate most similar to `word`, if one is near enough.

@@ -34,6 +34,7 @@ struct CheckpointEntry {
   std::vector<Box> boxes = {};
 };
 
+/// What one rank saves or loads.
 using CheckpointEntries = std::vector<CheckpointEntry>;
 
 /// The parameters under their names.

@@ -11,6 +11,7 @@
 
 namespace tessera TSR_API {
 
+/// The most ranks that a page shows.
 inline constexpr int64_t kLargestPage = 4096;  // Ranks; keeps browsers fast and cells visible.
 
 /// The content of a page.

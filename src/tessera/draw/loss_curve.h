@@ -9,6 +9,7 @@
 
 namespace tessera TSR_API {
 
+/// A point of a curve.
 struct CurvePoint {
   double x = 0;
   double y = 0;  // A non-finite value (e.g. a diverged loss) leaves a gap.

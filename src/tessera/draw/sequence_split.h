@@ -11,6 +11,7 @@
 
 namespace tessera TSR_API {
 
+/// The most ranks that a picture of a split sequence shows.
 inline constexpr int64_t kMostSplitRows = 64;  // Ranks that a picture of a sequence shows.
 
 /// A sequence on its context-parallel ranks, as pictures show it.
@@ -23,6 +24,7 @@ struct SequenceSplit {
   /// The positions that pictures show: all, or the first ones if the layout changes rank too often.
   int64_t shown() const;
 };
+/// Which rank computes which tokens of the documents, in the named split.
 SequenceSplit make_sequence_split(std::string_view name, const DocumentLengths& documents,
                                   int64_t ranks);
 

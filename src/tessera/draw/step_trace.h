@@ -13,6 +13,7 @@ namespace tessera TSR_API {
 
 /// What one rank did in some steps. Times are nanoseconds since the epoch, on the host's clock.
 struct StepTrace {
+  /// An operator that ran on a thread.
   struct Operator {
     std::string name;
     int64_t thread = 0;  // From 0.
@@ -24,6 +25,7 @@ struct StepTrace {
     int64_t at_ns = 0;
     int64_t bytes = 0;
   };
+  /// A recorded step.
   struct Step {
     int64_t step = 0;
     TimeRange time;

@@ -87,6 +87,7 @@ struct TimeAxis {
   /// a single block may be much shorter.
   double shortest = 0;
 };
+/// One axis on which all these timelines can be compared.
 TimeAxis common_axis(std::span<const Timeline> timelines);
 
 /// The colour of F, B, I or W; later stages of a rank are lighter. Dark text is readable on all of
@@ -96,6 +97,7 @@ Rgb action_color(ActionType type, int64_t chunk, int64_t num_chunks);
 std::string_view action_words(ActionType type);
 /// Which of F, B, I and W occur, in this order.
 std::vector<ActionType> types_in(std::span<const Timeline> timelines);
+/// Whether any of them has a forward and a backward that run as one.
 bool has_overlaps(std::span<const Timeline> timelines);
 
 }  // namespace tessera

@@ -27,6 +27,7 @@ struct TracePoint {
   int64_t at_ns = 0;
 };
 
+/// A block of a trace.
 struct TraceSpan {
   TraceTrack track = {};
   std::string name = {};
@@ -64,6 +65,7 @@ class TraceWriter {
   int64_t flows_ = 0;
 };
 
+/// A time range, in nanoseconds.
 struct TimeRange {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;

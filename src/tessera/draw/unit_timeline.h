@@ -26,6 +26,7 @@ struct UnitTimeline {
   UnitRow exchange = {};  // What the ranks of cp exchange meanwhile; without events if nothing.
   std::vector<UnitRow> units = {};  // In the order in which they begin; without these.
 };
+/// The picture of a recorded step's units.
 UnitTimeline unit_timeline(const UnitRecord& record);
 
 /// A row for the compute thread, one for exchanges and one per unit, with ruler and legend.

@@ -35,6 +35,7 @@ enum class DType {
 
 /// The name in safetensors, e.g. "BF16".
 std::string_view to_string(DType dtype);
+/// The dtype of a safetensors name such as "BF16"; nothing if there is none.
 std::optional<DType> parse_dtype(std::string_view name);
 /// 4 and 6 for types whose elements share bytes.
 int64_t bits_of(DType dtype);

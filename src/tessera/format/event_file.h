@@ -11,6 +11,7 @@
 /// TensorBoard's event files: records of a length, a checksum and a protocol-buffer message.
 namespace tessera TSR_API {
 
+/// A value of a TensorBoard event.
 struct EventScalar {
   std::string_view tag;  // "train/loss": the part before the slash is a section of the page.
   double value = 0;      // Stored as float32.
@@ -18,6 +19,7 @@ struct EventScalar {
 
 /// A record of such a file. Times are seconds since 1970.
 std::string version_record(double time);
+/// A record of an event file that holds these values of a step.
 std::string scalar_record(double time, int64_t step, std::span<const EventScalar> scalars);
 /// Makes readers drop what earlier files of the folder say about this step and later ones.
 std::string restart_record(double time, int64_t step);

@@ -32,6 +32,7 @@ struct FlightPlace {
   int64_t for_ns = 0;  // Since it started or ended.
 };
 
+/// A rank of a job, as its dump shows it.
 struct FlightRank {
   GlobalRank rank = {};
   std::string host = {};
@@ -59,11 +60,13 @@ struct FlightVariant {
   std::string what = {};  // "all_reduce Float[2, 3]".
   RankGroup ranks = {};
 };
+/// An operation that ranks called differently.
 struct FlightDifference {
   FlightOperation operation = {};
   std::vector<FlightVariant> variants = {};  // At least two, by descending number of ranks.
 };
 
+/// What the dumps of a job show together.
 struct FlightAnalysis {
   int64_t world_size = 1;
   std::vector<FlightRank> ranks = {};     // By rank.

@@ -14,6 +14,7 @@
 /// has the format.
 namespace tessera TSR_API {
 
+/// How far an operation got.
 enum class FlightState {
   kScheduled,  // Requested by the program.
   kStarted,    // Passed to the back end.
@@ -49,6 +50,7 @@ struct FlightGroup {
   friend bool operator==(const FlightGroup&, const FlightGroup&) = default;
 };
 
+/// An operation of a rank.
 struct FlightEntry {
   int64_t record_id = 0;  // Counts this rank's entries from 0; old ones may be dropped.
   int64_t group_id = 0;   // FlightGroup::id.
@@ -59,7 +61,7 @@ struct FlightEntry {
   /// the n-th recv of b from a. 0 for collectives.
   int64_t p2p_seq_id = 0;
   int64_t op_id = 0;  // Counts all of the group's operations on this rank.
-  /// Back end and operation, e.g. "gloo:all_reduce"; for messages also the group
+  /// Engine and operation, e.g. "shm:all_reduce", "gloo:all_reduce"; for messages also the group
   /// ranks: "gloo:send 0->1", "gloo:recv 1<-0".
   std::string profiling_name = {};
   std::vector<FlightTensor> inputs = {};
@@ -81,6 +83,7 @@ struct FlightEntry {
 /// The version of PyTorch's format that has these fields.
 inline constexpr std::string_view kFlightVersion = "2.10";
 
+/// The last operations of a rank.
 struct FlightDump {
   std::string version = std::string(kFlightVersion);
   GlobalRank rank = {};

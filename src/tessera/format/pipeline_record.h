@@ -14,6 +14,7 @@
 /// What a pipeline rank did in one step of a real run, and when. docs/reports.md has the files.
 namespace tessera TSR_API {
 
+/// An action of a pipeline and when it ran.
 struct RecordedAction {
   Action action = {};
   TimeSpan time = {};  // Seconds since an origin that all ranks of the pipeline share.
@@ -62,6 +63,7 @@ RecordedStep join_records(std::vector<PipelineRecord> records);
 
 /// The recorded steps of the run, ascending. DataError if there are none.
 std::vector<int64_t> recorded_steps(const std::filesystem::path& run);
+/// The recorded step of a run directory.
 RecordedStep read_recorded_step(const std::filesystem::path& run, int64_t step);
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ namespace tessera TSR_API {
 /// The largest header, as in the format's own library.
 inline constexpr int64_t kLargestSafetensorsHeader = 100'000'000;
 
+/// Name, dtype and shape of a tensor in a file.
 struct TensorSpec {
   std::string name;
   DType dtype = DType::kF32;
@@ -37,6 +38,7 @@ struct StoredTensor {
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
 
+/// The `__metadata__` of a file.
 using Metadata = std::map<std::string, std::string>;
 
 /// The header of a safetensors file.

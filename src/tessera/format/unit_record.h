@@ -13,6 +13,7 @@
 /// What the units of a rank did in one step of a real run, and when. docs/reports.md has the files.
 namespace tessera TSR_API {
 
+/// What a unit of FSDP or context parallelism does.
 enum class UnitAction {
   kGather,    // An all-gather of its parameters is in flight.
   kHeld,      // Its gathered parameters take memory, from the start of the gather until freed.
@@ -26,6 +27,7 @@ enum class UnitAction {
 /// "gather".
 std::string_view to_string(UnitAction action);
 
+/// Something that a unit did, and when.
 struct UnitEvent {
   std::string unit = {};  // "model.layers.3"
   UnitAction action = UnitAction::kGather;
@@ -71,6 +73,7 @@ struct CommunicationTimes {
 
   double waited_share() const { return waited / step; }
 };
+/// How long communication was in flight, and how long compute waited for it.
 CommunicationTimes communication_times(const UnitRecord& record);
 /// "communication in flight for 31.2 ms of …".
 std::string to_string(const CommunicationTimes& times);

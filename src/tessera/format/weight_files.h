@@ -14,6 +14,7 @@ namespace tessera TSR_API {
 
 /// File names in a Hugging Face folder.
 inline constexpr std::string_view kWeightFile = "model.safetensors";
+/// The file that lists which file holds which weight.
 inline constexpr std::string_view kWeightIndex = "model.safetensors.index.json";
 
 /// The weights of a Hugging Face folder: model.safetensors, or the shard files in
@@ -59,7 +60,9 @@ class WeightFiles {
 
 /// Maps tensors to files, as in model.safetensors.index.json.
 using WeightMap = std::map<std::string, std::string>;
+/// The names and files of an index; `origin` names it in errors.
 WeightMap parse_weight_index(std::string_view text, std::string_view origin);
+/// The text of an index.
 std::string weight_index_json(const WeightMap& map, int64_t total_bytes);
 
 /// Writes the weights of a Hugging Face folder and creates the folder if needed: one file, or,

@@ -16,6 +16,7 @@ namespace tessera TSR_API {
 /// connection has ended.
 class Connection {
  public:
+  /// How often the peers of a connection show that they are alive.
   struct Pace {
     std::chrono::seconds ping;     // Between two pings to the peer.
     std::chrono::seconds silence;  // A peer that is silent for this long is lost.

@@ -14,6 +14,7 @@ namespace tessera TSR_API {
 std::vector<std::string> rank_environment(const LaunchOptions& options, const StartMessage& start,
                                           int64_t local_rank, const std::string& folder);
 
+/// The global rank of one of this node's ranks.
 GlobalRank global_rank(const LaunchOptions& options, const StartMessage& start, int64_t local_rank);
 /// The value of TORCHELASTIC_ERROR_FILE.
 std::string error_file_of(const std::string& folder, GlobalRank rank);

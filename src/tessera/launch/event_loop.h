@@ -13,6 +13,7 @@
 
 namespace tessera TSR_API {
 
+/// The clock of all time limits.
 using Clock = std::chrono::steady_clock;
 
 /// Waits for many descriptors at once and calls their handlers. Single-threaded.

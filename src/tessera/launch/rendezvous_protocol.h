@@ -28,8 +28,10 @@ namespace tessera TSR_API {
 ///
 /// Rounds count from 0. Messages about another round than the current one are ignored.
 inline constexpr int64_t kProtocolVersion = 4;
+/// The longest message that is accepted, in bytes.
 inline constexpr size_t kLongestMessage = size_t{64} << 10;
 
+/// A node asks to join the job.
 struct JoinMessage {
   int64_t version = kProtocolVersion;
   std::string id = "";
@@ -40,16 +42,19 @@ struct JoinMessage {
   friend bool operator==(const JoinMessage&, const JoinMessage&) = default;
 };
 
+/// Node 0 accepts a node.
 struct WelcomeMessage {
   friend bool operator==(const WelcomeMessage&, const WelcomeMessage&) = default;
 };
 
+/// Node 0 refuses a node.
 struct RefuseMessage {
   std::string reason = "";
   bool later = false;
   friend bool operator==(const RefuseMessage&, const RefuseMessage&) = default;
 };
 
+/// Node 0 tells a node to start its ranks.
 struct StartMessage {
   int64_t round = 0;
   int64_t restart = 0;  // The number of restarts so far.
@@ -62,22 +67,26 @@ struct StartMessage {
   friend bool operator==(const StartMessage&, const StartMessage&) = default;
 };
 
+/// All ranks of a node have started.
 struct HealthyMessage {
   int64_t round = 0;
   friend bool operator==(const HealthyMessage&, const HealthyMessage&) = default;
 };
 
+/// A rank of a node failed.
 struct FailedMessage {
   int64_t round = 0;
   Failure failure = {};
   friend bool operator==(const FailedMessage&, const FailedMessage&) = default;
 };
 
+/// All ranks of a node ended well.
 struct DoneMessage {
   int64_t round = 0;
   friend bool operator==(const DoneMessage&, const DoneMessage&) = default;
 };
 
+/// Node 0 tells a node to stop its ranks.
 struct StopMessage {
   int64_t round = 0;
   Failure failure = {};
@@ -85,21 +94,25 @@ struct StopMessage {
   friend bool operator==(const StopMessage&, const StopMessage&) = default;
 };
 
+/// All ranks of a node are stopped.
 struct StoppedMessage {
   int64_t round = 0;
   bool resumable = false;  // All its ranks ended with kResumeExitCode.
   friend bool operator==(const StoppedMessage&, const StoppedMessage&) = default;
 };
 
+/// The job has ended.
 struct EndMessage {
   std::optional<Failure> failure = {};  // None: success.
   friend bool operator==(const EndMessage&, const EndMessage&) = default;
 };
 
+/// A sign of life.
 struct PingMessage {
   friend bool operator==(const PingMessage&, const PingMessage&) = default;
 };
 
+/// Any message between node 0 and another node.
 using Message =
     std::variant<JoinMessage, WelcomeMessage, RefuseMessage, StartMessage, HealthyMessage,
                  FailedMessage, DoneMessage, StopMessage, StoppedMessage, EndMessage, PingMessage>;

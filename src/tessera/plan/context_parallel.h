@@ -23,6 +23,7 @@ struct ContextParallelOptions {
   friend bool operator==(const ContextParallelOptions&, const ContextParallelOptions&) = default;
 };
 
+/// The names that --cp-type accepts.
 std::vector<std::string> context_parallel_types();
 
 /// What the options must fit.

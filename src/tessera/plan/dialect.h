@@ -15,6 +15,7 @@ namespace tessera TSR_API {
 
 /// A layout for display: its axes in reading order, with the dialect's labels.
 struct ShownLayout {
+  /// An axis under its dialect's name.
   struct ShownAxis {
     std::string label;  // "etp"
     std::string axis;   // The name in the layout: "tp".
@@ -76,6 +77,7 @@ struct FlagValue {
 
   friend bool operator==(const FlagValue&, const FlagValue&) = default;
 };
+/// Flags of a command line with their values.
 using FlagValues = std::vector<FlagValue>;
 
 /// "--tp 8 --pp 2".
@@ -100,6 +102,7 @@ struct Dialect {
   std::vector<FlagValues> (*attempts)(const DialectPlan& wanted);
 };
 
+/// All dialects.
 std::span<const Dialect> dialects();
 /// ConfigError with the nearest name if there is no such dialect.
 const Dialect& find_dialect(std::string_view name);

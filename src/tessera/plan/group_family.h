@@ -16,10 +16,12 @@ namespace tessera TSR_API {
 struct Whole {  // All of them: one group per line.
   friend bool operator==(Whole, Whole) = default;
 };
-struct Ends {  // The first and the last: the stages that hold the word embeddings.
+/// The first and the last: the stages that hold the word embeddings.
+struct Ends {
   friend bool operator==(Ends, Ends) = default;
 };
-struct First {  // The first: the stage that holds the position embeddings.
+/// The first: the stage that holds the position embeddings.
+struct First {
   friend bool operator==(First, First) = default;
 };
 /// Several groups per line, each of `size` ranks with the given stride. With stride 1, the last
@@ -34,6 +36,7 @@ struct Chosen {
   std::vector<RankGroup> lists;
   friend bool operator==(const Chosen&, const Chosen&) = default;
 };
+/// Which members of each group along an axis a group has.
 using Selection = std::variant<Whole, Ends, First, Cut, Chosen>;
 
 /// The order in which a whole line is listed; the members are the same.

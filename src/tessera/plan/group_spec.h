@@ -16,6 +16,7 @@
 
 namespace tessera TSR_API {
 
+/// The back end that a group asks for.
 enum class GroupBackend {
   kDefault,  // The back end for the tensors' device.
   kGloo,
@@ -23,6 +24,7 @@ enum class GroupBackend {
   kUcc,
 };
 
+/// The back end's name.
 const char* to_string(GroupBackend backend);
 
 /// When the groups of a spec are created.
@@ -55,6 +57,7 @@ GroupSpec gloo_twin(const GroupSpec& spec, std::string name);
 /// repeated ranks.
 Layout line_of(std::span<const GlobalRank> ranks, int64_t world);
 
+/// Names of the groups of a hierarchy.
 struct HierarchyOptions {
   std::string description;  // Names are HIERARCHICAL_<description>_L<level>.
   std::string label = "";   // Labels are "<label> L<level>".

@@ -8,6 +8,7 @@ namespace tessera TSR_API {
 /// run concurrently therefore use different lanes, each with its own communicator.
 enum class Lane { kCompute, kGather, kReduce, kP2p, kControl };
 
+/// The lane's name.
 const char* to_string(Lane lane);
 
 }  // namespace tessera

@@ -35,6 +35,7 @@ std::span<const std::string> nccl_sections();
 /// ConfigError with `source` and the line for invalid YAML, unknown or repeated sections and keys,
 /// and wrong values.
 NcclConfig parse_nccl_config(const std::string& yaml, const std::string& source);
+/// Reads Megatron's YAML file of NCCL options; ConfigError names the line's key.
 NcclConfig read_nccl_config(const std::string& path);
 
 /// Sets one option from its text, as written in the file. ConfigError for unknown keys and wrong

@@ -20,6 +20,7 @@ struct PaddedDocuments {
   /// The same positions without padding in the sequence; kPadding for padding.
   std::vector<int64_t> unpadded(const std::vector<int64_t>& positions) const;
 };
+/// The documents, each padded to a multiple of this length.
 PaddedDocuments pad_documents(const DocumentLengths& documents, int64_t multiple);
 
 /// {0, l0, l0 + l1, …}, as kernels of packed attention expect ("cu_seqlens").

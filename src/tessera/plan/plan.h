@@ -18,6 +18,7 @@
 
 namespace tessera TSR_API {
 
+/// A layout of a plan and its name.
 struct NamedLayout {
   std::string name;
   Layout layout;

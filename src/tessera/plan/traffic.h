@@ -78,6 +78,7 @@ double dispatch_bytes(double out, double in, const TrainingStep& step);
 DialectPlan train_layout(const ParallelDims& dims, const std::string& data_parallel_type,
                          bool experts);
 
+/// What the estimate assumes, in words.
 const char* traffic_assumptions();
 
 /// A symbol of the formulas: its meaning and value.
@@ -87,6 +88,7 @@ struct Symbol {
   double value = 0;
   bool is_bytes = false;
 };
+/// The symbols of the formulas and their values.
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step);
 
 /// The size of a node and of a rack.
@@ -95,11 +97,13 @@ struct Machine {
   std::optional<int64_t> nodes_per_rack = std::nullopt;  // Default: all nodes.
 };
 
+/// How far apart two ranks are.
 enum class Link { kInNode, kAcrossNodes, kAcrossRacks };
 
 /// "in node", "across nodes", "across racks".
 const char* to_string(Link link);
 
+/// How two ranks are connected.
 Link link_between(GlobalRank a, GlobalRank b, const Machine& machine);
 
 /// One number per kind of link.

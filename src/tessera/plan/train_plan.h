@@ -33,6 +33,7 @@ struct ParallelDims {
 
 /// "pp 2 × dp_replicate 2"; "1 rank" if every degree is 1.
 std::string to_string(const ParallelDims& dims);
+/// Writes to_string(dims).
 inline std::ostream& operator<<(std::ostream& out, const ParallelDims& dims) {
   return out << to_string(dims);
 }
@@ -43,6 +44,7 @@ struct DataParallelOptions {
   std::string type = "ddp";  // See data_parallel_types().
   int64_t dp_replicate = 1;  // The replicas of hsdp, the optimizer instances of zero1.
 };
+/// The names that --dp-type accepts.
 std::vector<std::string> data_parallel_types();
 /// Sets dp_replicate, dp_shard and, if dims.cp is above 1, shard_cp. ConfigError if the options do
 /// not fit together.

@@ -37,9 +37,11 @@ std::string_view to_string(ActionType type);
 constexpr bool is_compute(ActionType type) {
   return type >= ActionType::kForward && type <= ActionType::kWeightGrad;
 }
+/// Whether the action sends a tensor.
 constexpr bool is_send(ActionType type) {
   return type == ActionType::kSendForward || type == ActionType::kSendBackward;
 }
+/// Whether the action receives a tensor.
 constexpr bool is_receive(ActionType type) {
   return type == ActionType::kRecvForward || type == ActionType::kRecvBackward;
 }
@@ -117,6 +119,7 @@ class Action {
 
 /// The text form; "" for an idle slot.
 std::string to_string(const Action& action);
+/// Writes to_string(action).
 std::ostream& operator<<(std::ostream& out, const Action& action);
 
 /// Parses the text form as PyTorch does: drops white space around it and around the parts of an

@@ -15,6 +15,7 @@ enum class CsvFormat {
   kComms,        // Executed as written; no empty cells.
 };
 
+/// How a table is written or read.
 struct CsvOptions {
   CsvFormat format = CsvFormat::kComputeOnly;
   std::optional<ScheduleShape> shape = std::nullopt;  // Default: inferred from the table.

@@ -9,6 +9,7 @@
 
 namespace tessera TSR_API {
 
+/// Which schedule is wanted, and its sizes.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::k1F1B;
   int64_t pp = 1;

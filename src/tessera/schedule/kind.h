@@ -50,6 +50,7 @@ bool is_generated(ScheduleKind kind);
 bool is_single_stage(ScheduleKind kind);
 /// 1, or 2 for kinds with several stages per rank.
 int64_t default_stages_per_rank(ScheduleKind kind);
+/// Which stages lie on which rank.
 StagePlacement placement_of(ScheduleKind kind);
 
 /// The rank of each stage. ConfigError if the stages cannot form a V.

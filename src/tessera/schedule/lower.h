@@ -11,6 +11,7 @@ enum class Receives {
   kDeferred,  // Just before it is needed; sends must then not wait for it (SendMode::kPosted).
 };
 
+/// Which communication is added, and when.
 struct LowerOptions {
   Receives receives = Receives::kEarly;
   bool messages_only = false;  // No UNSHARD, RESHARD and REDUCE_GRAD.

@@ -13,6 +13,7 @@
 
 namespace tessera TSR_API {
 
+/// The sizes of a schedule.
 struct ScheduleShape {
   int64_t pp = 1;  // Ranks per pipeline.
   int64_t num_stages = 1;

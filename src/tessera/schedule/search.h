@@ -10,6 +10,7 @@
 
 namespace tessera TSR_API {
 
+/// What a schedule is searched for.
 struct SearchRequest {
   int64_t pp = 1;
   int64_t microbatches = 1;
@@ -22,6 +23,7 @@ struct SearchRequest {
   std::string name = "auto";  // The name of the schedule.
 };
 
+/// The best schedule that was found.
 struct SearchResult {
   Schedule schedule;
   Simulation simulation;

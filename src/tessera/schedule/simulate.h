@@ -21,6 +21,7 @@ struct Costs {
 /// latency + bytes / bandwidth, for Costs::message.
 double message_time(double latency, double bytes, double bandwidth);
 
+/// From when to when something runs.
 struct TimeSpan {
   double start = 0;
   double end = 0;
@@ -38,6 +39,7 @@ struct RankTimes {
   int64_t peak_activations = 0;  // In stages × microbatches.
 };
 
+/// When every action runs, and what is idle.
 struct Simulation {
   double makespan = 0;
   std::vector<RankTimes> ranks;

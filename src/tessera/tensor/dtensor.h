@@ -15,6 +15,7 @@
 
 namespace tessera TSR_API {
 
+/// What the local tensors are together.
 struct FromLocalOptions {
   /// The global shape. Default: every rank holds a piece of the same size.
   std::optional<std::vector<int64_t>> shape = std::nullopt;
@@ -23,6 +24,7 @@ struct FromLocalOptions {
   bool check = true;
 };
 
+/// Where the values come from.
 struct DistributeOptions {
   /// The rank whose values are used, as its index on every axis. Empty: every rank already has the
   /// same tensor and keeps its part; nothing is sent.

@@ -33,11 +33,13 @@ struct Parameter {
   ParameterPlace place;
 };
 
+/// The parameters of a model, on this rank.
 using Parameters = std::vector<Parameter>;
 
 /// Returns the values of a parameter: from the parameter itself, or from another rank that holds
 /// them.
 using ParameterSource = std::function<at::Tensor(const Parameter&)>;
+/// A ParameterSource: this rank's own tensor.
 inline at::Tensor own_values(const Parameter& parameter) {
   return parameter.tensor;
 }

@@ -16,6 +16,7 @@ using Placements = std::vector<Placement>;
 
 /// "S(0), R".
 std::string to_string(std::span<const Placement> placements);
+/// Writes to_string(placements).
 inline std::ostream& operator<<(std::ostream& out, const Placements& placements) {
   return out << to_string(placements);
 }

@@ -38,6 +38,7 @@ void init_(const at::Tensor& shard, std::span<const Span> runs, const RandomKey&
 /// The same for this rank's part of a sharded tensor. Both are handles like at::Tensor: every copy
 /// has the new values. ConfigError for a Partial tensor.
 void init_(const DTensor& tensor, const RandomKey& key, const Distribution& distribution);
+/// The values of a sharded tensor: the same as those of the whole one.
 void init_(const ShardedFlatTensor& tensor, const RandomKey& key, const Distribution& distribution);
 
 }  // namespace tessera

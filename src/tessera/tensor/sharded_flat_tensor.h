@@ -15,6 +15,7 @@
 
 namespace tessera TSR_API {
 
+/// How a tensor is sharded.
 struct FlatShardOptions {
   std::optional<ShardingSpec> sharding_spec = std::nullopt;  // Default: ShardingSpec::even.
   /// All ranks get the values of group rank 0. Otherwise each keeps its own, and nothing is sent.

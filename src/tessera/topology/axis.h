@@ -18,6 +18,7 @@ struct AxisSize {
   friend bool operator==(const AxisSize&, const AxisSize&) = default;
 };
 
+/// The axes of a layout, in order.
 using AxisSizes = std::vector<AxisSize>;
 
 /// One (size, stride) pair: `size` steps of `stride` positions each.

@@ -31,6 +31,7 @@ Span tensor_split(int64_t size, int64_t num_pieces, int64_t index);
 /// The indices of one dimension that a rank holds, as runs in local order.
 using Runs = std::vector<Span>;
 
+/// The number of elements of all runs.
 int64_t total_size(const Runs& runs);
 
 /// The part of these indices for rank `index` of an axis of `num_pieces` ranks: splits them into
@@ -45,6 +46,7 @@ struct Box {
   int64_t numel() const;
   friend bool operator==(const Box&, const Box&) = default;
 };
+/// Writes offsets and sizes.
 std::ostream& operator<<(std::ostream& out, const Box& box);
 
 /// The intersection of two boxes of one tensor; nothing if it is empty.

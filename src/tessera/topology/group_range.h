@@ -26,6 +26,7 @@ class GroupRange {
   int64_t group_size() const { return static_cast<int64_t>(first_.size()); }
   RankGroup operator[](int64_t index) const;
 
+  /// Computes a group when it is reached.
   class Iterator {
    public:
     using iterator_concept = std::forward_iterator_tag;

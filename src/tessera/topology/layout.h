@@ -21,6 +21,7 @@ class RankTable;
 
 /// One index per axis, in the order of the layout's axes.
 using Coordinate = std::vector<int64_t>;
+/// Axes by name.
 using AxisNames = std::vector<std::string>;
 
 /// N ranks laid out as a grid of named axes, from which groups, meshes and pictures are derived. An

@@ -43,8 +43,10 @@ using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 
 /// "R", "S(0)", "SS(0,2)", "P(sum)".
 const char* to_string(ReduceOp op);
+/// "R", "S(0)", "SS(0,2)", "P(sum)".
 std::string to_string(const Placement& placement);
 
+/// Writes to_string(op).
 inline std::ostream& operator<<(std::ostream& out, ReduceOp op) {
   return out << to_string(op);
 }

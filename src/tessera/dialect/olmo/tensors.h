@@ -18,6 +18,7 @@ namespace olmo TSR_API {
 
 using tessera::ShardingSpec;
 
+/// OLMo-core's ShardedFlatTensor.
 class ShardedFlatTensor : public tessera::ShardedFlatTensor {
  public:
   explicit ShardedFlatTensor(const at::Tensor& data, bool requires_grad = false)
@@ -39,6 +40,7 @@ class ShardedFlatTensor : public tessera::ShardedFlatTensor {
       : tessera::ShardedFlatTensor(tensor) {}
 };
 
+/// OLMo-core's ShardedFlatParameter: one that may require a gradient.
 class ShardedFlatParameter : public ShardedFlatTensor {
  public:
   explicit ShardedFlatParameter(const at::Tensor& data = {}, bool requires_grad = true)

@@ -134,6 +134,7 @@ std::vector<T> all_gather_object(const T& obj, const OptionalGroup& group = std:
   return target ? tessera::all_gather_object(obj, *target) : std::vector<T>{obj};
 }
 
+/// How ranks take turns.
 struct TurnOptions {
   std::optional<int64_t> n =
       std::nullopt;  // Maximum number of ranks at a time; default: the number of nodes.

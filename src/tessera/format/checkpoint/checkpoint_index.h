@@ -31,6 +31,7 @@ struct CheckpointPiece {
   friend bool operator==(const CheckpointPiece&, const CheckpointPiece&) = default;
 };
 
+/// A tensor of a checkpoint and where its pieces lie.
 struct CheckpointTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape = {};
@@ -52,6 +53,7 @@ struct CheckpointIndex {
   friend bool operator==(const CheckpointIndex&, const CheckpointIndex&) = default;
 };
 
+/// The index as the text of its file.
 std::string to_json(const CheckpointIndex& index);
 
 /// DataError naming the field for anything malformed: paths that leave the folder, sizes that

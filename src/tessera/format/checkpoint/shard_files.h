@@ -15,7 +15,9 @@ namespace tessera TSR_API {
 /// The subfolder of a checkpoint for a tensor: "optim" if its name begins with "optim.", otherwise
 /// "model".
 std::string subfolder_of(std::string_view name);
+/// The folder of the weights in a checkpoint.
 inline constexpr std::string_view kModelSubfolder = "model";
+/// The folder of the optimizer's state in a checkpoint.
 inline constexpr std::string_view kOptimSubfolder = "optim";
 
 /// Writes one rank's pieces below an existing folder, as safetensors in PyTorch's sharded dialect

@@ -22,6 +22,7 @@ struct TorchChunk {
   int64_t size = 0;  // Of a saved tensor in the file: a zip archive.
 };
 
+/// A tensor of PyTorch's distributed checkpoint.
 struct TorchTensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape = {};

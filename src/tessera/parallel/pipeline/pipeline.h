@@ -25,6 +25,7 @@ namespace tessera TSR_API {
 /// The mean loss of a microbatch, a scalar, from the last stage's outputs.
 using PipelineLoss = std::function<at::Tensor(const Tensors& outputs, const at::Tensor& target)>;
 
+/// Loss and devices of a pipeline.
 struct PipelineOptions {
   PipelineLoss loss = {};  // Required on the rank of the last stage.
   /// Device of the stages; the default is the group's device. With Gloo it may be a GPU.

@@ -14,11 +14,13 @@
 
 namespace tessera TSR_API {
 
+/// The tensors that a stage gets or returns.
 using Tensors = std::vector<at::Tensor>;
 
 /// Keyword arguments of a stage. Tensors are split into microbatches like the inputs; other values
 /// are the same for all microbatches.
 using Keyword = std::variant<at::Tensor, bool, int64_t, double, std::string>;
+/// Arguments of a stage by name.
 using Keywords = std::map<std::string, Keyword>;
 
 /// Arguments of one forward pass of a stage, in addition to its inputs.

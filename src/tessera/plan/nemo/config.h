@@ -18,6 +18,7 @@ enum class Dtype { kFloat64, kFloat32, kFloat16, kBFloat16 };
 
 enum class ActivationCheckpointing { kOff, kFull, kSelective };
 
+/// NeMo's policy: dtypes of parameters, reductions and outputs.
 struct MixedPrecisionPolicy {
   std::optional<Dtype> param_dtype = Dtype::kBFloat16;
   std::optional<Dtype> reduce_dtype = Dtype::kFloat32;
@@ -26,11 +27,13 @@ struct MixedPrecisionPolicy {
   friend bool operator==(const MixedPrecisionPolicy&, const MixedPrecisionPolicy&) = default;
 };
 
+/// NeMo's policy: parameters and optimizer state rest in host memory.
 struct CPUOffloadPolicy {
   bool pin_memory = true;
   friend bool operator==(const CPUOffloadPolicy&, const CPUOffloadPolicy&) = default;
 };
 
+/// NeMo's configuration: video frames split over ranks.
 struct FrameShardingConfig {
   bool enabled = false;
   std::vector<std::string> mesh_dims = {"cp"};
@@ -41,11 +44,13 @@ struct FrameShardingConfig {
   friend bool operator==(const FrameShardingConfig&, const FrameShardingConfig&) = default;
 };
 
+/// NeMo's configuration of the vision part.
 struct MultimodalVisionConfig {
   FrameShardingConfig frame_sharding = {};
   friend bool operator==(const MultimodalVisionConfig&, const MultimodalVisionConfig&) = default;
 };
 
+/// NeMo's configuration of models with several inputs.
 struct MultimodalDistributedConfig {
   std::string frozen_sharding = "root";  // root, per_layer or replicate.
   MultimodalVisionConfig vision = {};
@@ -53,6 +58,7 @@ struct MultimodalDistributedConfig {
                          const MultimodalDistributedConfig&) = default;
 };
 
+/// NeMo's configuration of FSDP2.
 struct FSDP2Config {
   bool sequence_parallel = false;
   std::optional<std::string> tp_plan = std::nullopt;
@@ -74,6 +80,7 @@ struct FSDP2Config {
   friend bool operator==(const FSDP2Config&, const FSDP2Config&) = default;
 };
 
+/// NeMo's configuration of Megatron's FSDP.
 struct MegatronFSDPConfig {
   std::optional<std::vector<std::string>> megatron_fsdp_unit_modules = std::nullopt;
   int64_t zero_dp_strategy = 3;
@@ -95,6 +102,7 @@ struct MegatronFSDPConfig {
   friend bool operator==(const MegatronFSDPConfig&, const MegatronFSDPConfig&) = default;
 };
 
+/// NeMo's configuration of DDP.
 struct DDPConfig {
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kOff;
   std::vector<std::string> activation_checkpointing_scope = {"all"};

@@ -59,6 +59,7 @@ enum class MoeMesh {
   kToday,     // (ep_shard, ep) over dp, cp and tp, one mesh per pipeline stage.
 };
 
+/// Settings of NeMo's meshes.
 struct MeshOptions {
   MoeMesh moe_mesh = MoeMesh::kDocument;
   /// Time-out of the mesh's groups; default: the world's.

@@ -75,6 +75,7 @@ bool is_single_stage(PipelineScheduleType schedule);
 bool is_multi_stage(PipelineScheduleType schedule);
 PipelineSplitStyle default_style(PipelineScheduleType schedule);
 
+/// The two sizes of HSDP.
 struct ReplicateAndShardDegree {
   int64_t num_replicas = 1;
   int64_t shard_degree = 1;
@@ -82,6 +83,7 @@ struct ReplicateAndShardDegree {
   friend bool operator==(const ReplicateAndShardDegree&, const ReplicateAndShardDegree&) = default;
 };
 
+/// OLMo-core's configuration of data parallelism.
 struct DataParallelConfig {
   DataParallelType name = DataParallelType::fsdp;
   std::optional<DType> param_dtype = std::nullopt;
@@ -98,6 +100,7 @@ struct DataParallelConfig {
   friend bool operator==(const DataParallelConfig&, const DataParallelConfig&) = default;
 };
 
+/// OLMo-core's configuration of tensor parallelism.
 struct TensorParallelConfig {
   int64_t degree = 1;
   bool enable_async = false;
@@ -105,12 +108,14 @@ struct TensorParallelConfig {
   friend bool operator==(const TensorParallelConfig&, const TensorParallelConfig&) = default;
 };
 
+/// OLMo-core's configuration of context parallelism.
 struct ContextParallelConfig {
   int64_t degree = 1;
 
   friend bool operator==(const ContextParallelConfig&, const ContextParallelConfig&) = default;
 };
 
+/// Ring attention.
 struct RingContextParallelStyle {
   RingAttentionLoadBalancerType load_balancer = RingAttentionLoadBalancerType::zig_zag;
   int64_t head_stride = 1;  // Key-value heads per exchange.
@@ -119,6 +124,7 @@ struct RingContextParallelStyle {
                          const RingContextParallelStyle&) = default;
 };
 
+/// Ulysses: heads instead of positions are split during attention.
 struct UlyssesContextParallelStyle {
   friend bool operator==(const UlyssesContextParallelStyle&,
                          const UlyssesContextParallelStyle&) = default;
@@ -137,12 +143,14 @@ struct TransformerContextParallelConfig : ContextParallelConfig {
                          const TransformerContextParallelConfig&) = default;
 };
 
+/// OLMo-core's configuration of expert parallelism.
 struct ExpertParallelConfig {
   int64_t degree = 1;
 
   friend bool operator==(const ExpertParallelConfig&, const ExpertParallelConfig&) = default;
 };
 
+/// OLMo-core's configuration of pipelines.
 struct PipelineParallelConfig {
   int64_t degree = 1;
   PipelineScheduleType schedule = PipelineScheduleType::interleaved_1F1B;
@@ -160,6 +168,7 @@ struct PipelineParallelConfig {
   friend bool operator==(const PipelineParallelConfig&, const PipelineParallelConfig&) = default;
 };
 
+/// OLMo-core's configuration of a transformer's pipeline.
 struct TransformerPipelineParallelConfig : PipelineParallelConfig {
   /// The first block of each stage but the first; default: the rule of split_points.h.
   std::optional<std::vector<int64_t>> split_points = std::nullopt;

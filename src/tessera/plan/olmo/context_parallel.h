@@ -15,6 +15,7 @@
 namespace tessera {
 namespace olmo TSR_API {
 
+/// How a batch is divided over the ranks of context parallelism.
 struct ShardOptions {
   bool pad = false;  // Whether padding may be added. OLMo-core: whether pad_values were given.
   /// Default: the least that the load balancer needs. See docs/dialects/olmo.md for its meaning,
