@@ -113,7 +113,18 @@ class Browser:
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def prefer(self, scheme):
-        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.devtools("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def print_on_paper(self, scheme):
+        """As a printer sees the page, whatever colours its owner prefers."""
+        self.devtools("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def unnamed(self):
+        """The roles of what the keyboard can reach, but a screen reader has no name for."""
+        nodes = self.devtools("Accessibility.getFullAXTree")["nodes"]
+        reached = [node for node in nodes if not node["ignored"] and node["role"]["value"] != "RootWebArea" and
+                   any(one["name"] == "focusable" and one["value"]["value"] for one in node.get("properties", []))]
+        return [node["role"]["value"] for node in reached if not node["name"]["value"]]
 
     def console(self):
         """Messages since the last call."""

@@ -101,8 +101,10 @@
       shape('path', { class: 'grid', d: `M${chart.left} ${yOf(chart, level)}H${chart.width - 12}` }),
       shape('text', { class: 'end', x: chart.left - 6, y: yOf(chart, level) + 4 }, number(level))]);
     const apart = Math.max(1, roundStep(lastStep - firstStep, Math.floor((chart.width - chart.left) / 80)));
-    const steps = marksOf(firstStep, lastStep, apart).map((step) =>
-      shape('text', { class: 'middle', x: xOf(chart, step), y: bottom + 16 }, number(step)));
+    const steps = marksOf(firstStep, lastStep, apart).map((step) => {
+      const room = chart.width - 3.6 * number(step).length; // The last number stays inside.
+      return shape('text', { class: 'middle', x: Math.min(xOf(chart, step), room), y: bottom + 16 }, number(step));
+    });
     return [...levels, ...steps];
   }
 
@@ -134,6 +136,9 @@
     const step = shown === null ? lastStep : shown;
     const about = series.some(({ means }) => means) ? 'about step' : 'step';
     chart.values.replaceChildren(...items, element('li', { class: 'quiet' }, `${about} ${stepText(step)}`));
+    // A screen reader reads the values of the step while the arrow keys move it.
+    const words = series.map((one) => { const point = readAt(one); return `${one.name} ${point ? withUnit(point[1], unit) : 'none'}`; });
+    fill(chart.svg, { 'aria-valuemin': firstStep, 'aria-valuemax': lastStep, 'aria-valuenow': step, 'aria-valuetext': `step ${stepText(step)}: ${words.join(', ')}` }, []);
     chart.front.replaceChildren();
     if (shown === null) return;
     const x = xOf(chart, shown);
@@ -173,8 +178,8 @@
   function addChart(chartData, i) {
     const height = i === 0 ? 320 : 170;
     const chart = { data: chartData, height };
-    chart.values = element('ul', { class: 'values', 'aria-live': 'polite' });
-    chart.svg = shape('svg', { height, tabindex: '0', role: 'img', 'aria-label': `${chartData.title} over the steps`, 'aria-describedby': 'keys' });
+    chart.values = element('ul', { class: 'values' });
+    chart.svg = shape('svg', { height, tabindex: '0', role: 'slider', 'aria-label': `${chartData.title} over the steps`, 'aria-describedby': 'keys' });
     const unit = chartData.unit ? [element('span', { class: 'quiet' }, chartData.unit)] : [];
     const section = element('section', { class: 'chart', 'aria-label': chartData.title }, element('h2', {}, chartData.title, ...unit), chart.values, chart.svg);
     $('charts').append(section);
