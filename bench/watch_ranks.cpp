@@ -50,7 +50,8 @@ double recording_us(Recorder& recorder, const Group& group) {
   constexpr int kTimes = 1'000'000;
   const at::Tensor tensor = at::zeros({1024});
   const RankGroup ranks(group.ranks().begin(), group.ranks().end());
-  const auto recorded = recorder.add_group("bench", "bench", "gloo", ranks);
+  const auto recorded = recorder.add_group("bench", "bench", ranks);
+  recorder.set_engine(*recorded, "gloo");
   const auto start = Clock::now();
   for (int i = 0; i < kTimes; ++i) {
     const uint64_t record = recorder.scheduled(
