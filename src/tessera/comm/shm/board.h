@@ -17,7 +17,7 @@ namespace tessera::comm::detail::shm {
 /// Slots per rank: a rank may write the next chunk while others still read earlier ones. With fewer
 /// than 4, ranks would wait for each other in an all-reduce.
 inline constexpr uint32_t kNumSlots = 4;
-inline constexpr size_t kSlotBytes = size_t{256} << 10;
+inline constexpr size_t kSlotBytes = size_t{512} << 10;
 inline constexpr uint32_t kNumRingChunks = 4;
 inline constexpr size_t kRingChunkBytes = size_t{64} << 10;
 

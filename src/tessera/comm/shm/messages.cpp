@@ -10,8 +10,9 @@
 namespace tessera::comm::detail::shm {
 namespace {
 
-// Larger messages wait for their receiver in any case.
-constexpr size_t kRingCapacity = kNumRingChunks * kRingChunkBytes;
+// Messages that are not in the sender's cache any more are read where they lie. Others arrive
+// sooner if one core writes chunks while the other reads them.
+constexpr size_t kLeastInPlace = kPastCache;
 
 }  // namespace
 
@@ -24,7 +25,7 @@ std::shared_ptr<Pending> Sender::send(const std::byte* data, size_t bytes, int t
   message->data = data;
   message->bytes = bytes;
   message->tag = static_cast<uint64_t>(tag);
-  message->place = bytes > kRingCapacity ? board().place_of(data) : 0;
+  message->place = bytes >= kLeastInPlace ? board().place_of(data) : 0;
   message->kept = std::move(kept);
   {
     const std::lock_guard lock(mutex());
@@ -60,7 +61,7 @@ void Sender::write_chunk(Message& message) {
   chunk.place = message.place;
   if (message.place == 0) {
     const size_t bytes = std::min(kRingChunkBytes, message.bytes - message.sent);
-    copy_bytes(chunk.data.data(), message.data + message.sent, bytes);
+    copy_for_others(chunk.data.data(), message.data + message.sent, bytes);
     message.sent += bytes;
   }
   message.is_written = message.place != 0 || message.sent == message.bytes;

@@ -311,4 +311,9 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, bool past_ca
   std::memcpy(to + at, from + at, bytes - at);
 }
 
+void copy_for_others(std::byte* to, const std::byte* from, size_t bytes) {
+  constexpr size_t kFewPages = size_t{16} << 10;
+  copy_bytes(to, from, bytes, bytes >= kFewPages);
+}
+
 }  // namespace tessera::comm::detail::shm

@@ -24,4 +24,8 @@ inline constexpr size_t kPastCache = size_t{8} << 20;
 /// memcpy is slow on some processors for targets that are not aligned like their sources.
 void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, bool past_cache = false);
 
+/// The same into memory that another core reads next. From a few pages on, past the cache: a core
+/// gets what another one has modified in its cache more slowly than what lies in memory.
+void copy_for_others(std::byte* to, const std::byte* from, size_t bytes);
+
 }  // namespace tessera::comm::detail::shm

@@ -38,7 +38,8 @@ Steps all_reduce_in_parts(Rounds& rounds, std::byte* data, ReduceCall reduction)
     return piece_of(piece.bytes, up_to_line((piece.bytes + ranks - 1) / ranks),
                     static_cast<size_t>(rank));
   };
-  rounds.offer(data, call.bytes);
+  const bool past_cache = call.bytes >= kPastCache;
+  if (past_cache) rounds.offer(data, call.bytes);  // Smaller ones are still in this core's cache.
   std::array<uint32_t, 2> numbers = {};
   for (size_t i = 0, written = 0; i < chunks; ++i) {
     for (; written < std::min(i + 2, chunks); ++written) {
@@ -57,15 +58,14 @@ Steps all_reduce_in_parts(Rounds& rounds, std::byte* data, ReduceCall reduction)
     const Piece own = part_of(piece, rounds.rank());
     std::byte* const result = data + piece.begin + own.begin;
     rounds.reduce(reduction, result, result, own.begin, {piece.begin + own.begin, own.bytes});
-    rounds.write(rounds.current(), own.begin, result, own.bytes);
+    copy_for_others(rounds.own_slot(rounds.current()) + own.begin, result, own.bytes);
     const uint32_t number = rounds.post_again();
     for (int distance = 1; distance < rounds.size(); ++distance) {
       const int rank = rounds.neighbour(distance);
       co_await rounds.posted(rank, number);
       const Piece part = part_of(piece, rank);
-      const size_t begin = piece.begin + part.begin;
-      copy_bytes(data + begin, rounds.read(rank, part.begin, begin), part.bytes,
-                 call.bytes >= kPastCache);
+      copy_bytes(data + piece.begin + part.begin, rounds.slot(rank) + part.begin, part.bytes,
+                 past_cache);
     }
     rounds.finish();
   }

@@ -73,7 +73,7 @@ class Rounds {
 
   /// Into this rank's slot, at `at`; does nothing if the input was offered.
   void write(uint32_t round, size_t at, const std::byte* from, size_t bytes) const {
-    if (place_ == 0) copy_bytes(own_slot(round) + at, from, bytes);
+    if (place_ == 0) copy_for_others(own_slot(round) + at, from, bytes);
   }
   /// What a rank wrote to its slot of the current round, or the same part of its offered input.
   const std::byte* read(int rank, size_t in_slot, size_t in_input) const {
