@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <future>
@@ -169,7 +168,6 @@ TEST(SharedMemoryRanks, ACallRefusedOnOneRankMeansGlooOnAll) {
 TEST(SharedMemoryRanks, WithoutMemoryTheGroupUsesGloo) {
   run_ranks(2, [](World& world) {
     World full = connect_with("1");
-    std::signal(SIGXFSZ, SIG_IGN);
     rlimit before{};
     getrlimit(RLIMIT_FSIZE, &before);
     const rlimit small{.rlim_cur = 1 << 16, .rlim_max = before.rlim_max};

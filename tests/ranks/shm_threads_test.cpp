@@ -1,8 +1,11 @@
 // Threads as ranks of one segment, compared with sums computed here, bit by bit.
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <latch>
@@ -87,7 +90,8 @@ bool same_bits(const Floats& a, const Floats& b) {
   return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
-// Below and above all limits between algorithms, and not a multiple of anything.
+// Below and above the limits between algorithms, and not a multiple of anything; shm_buffers_test
+// has larger ones.
 constexpr size_t kCounts[] = {0, 1, 17, 1023, 32769, 200'003, 700'001};
 
 TEST(SharedMemory, AllReducesInRankOrder) {
@@ -257,6 +261,25 @@ TEST(SharedMemory, AWaitEndsAfterItsTimeout) {
     const auto operation = rank.collectives.barrier();
     EXPECT_FALSE(rank.collectives.wait(*operation, std::chrono::milliseconds(30)));
   });
+}
+
+// A program that only asks whether its operation is done.
+TEST(SharedMemory, LookingNoticesThatAnotherRankHasEnded) {
+  const SharedSegment segment = make_segment(2);
+  pid_t other = 0;
+  const char* const words[] = {"sleep", "60", nullptr};
+  ASSERT_EQ(posix_spawnp(&other, "sleep", nullptr, nullptr, const_cast<char**>(words), environ), 0);
+  Board board(segment, 0, {getpid(), other});
+  board.commit_slots();
+  Patience patience{true};
+  CollectiveQueue collectives{board, patience};
+  const auto operation = collectives.barrier();
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  for (int i = 0; i < 1000 && !operation->ended; ++i) collectives.try_advance();
+  EXPECT_TRUE(operation->ended);
+  EXPECT_THROW(collectives.wait(*operation, kTimeout), CommError);
+  EXPECT_THROW(collectives.wait(*collectives.barrier(), kTimeout), CommError) << "later ones fail";
 }
 
 TEST(SharedMemory, OnlyTheRightSegmentIsOpened) {

@@ -88,7 +88,8 @@ Work reduce(const at::Tensor& tensor, Member root, const Group& given, ReduceOp 
       begin({.name = "reduce", .inputs = {&tensor, 1}, .op = op, .root = dst}, group);
   if (!operation->sends()) return done(std::move(operation), {tensor});
   at::Tensor wire = reducible(tensor, group);
-  if (group.rank() != dst && wire.data_ptr() == tensor.data_ptr()) wire = wire.clone();
+  const bool is_overwritten = group.rank() != dst && !operation->communicator->by_memory();
+  if (is_overwritten && wire.data_ptr() == tensor.data_ptr()) wire = wire.clone();
   c10d::ReduceOptions options;
   options.reduceOp = wire_reduce;
   options.rootRank = static_cast<int>(dst.value);

@@ -64,10 +64,20 @@ bool Activity::wait(Pending& pending, std::chrono::milliseconds timeout) {
 }
 
 bool Activity::try_advance() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return true;
-  const Awaited before = std::exchange(last_awaited_, advance());
-  return before.counter != last_awaited_.counter || before.number != last_awaited_.number;
+  constexpr int kStallsPerLook = 64;  // Asking the system takes longer than a look at a counter.
+  Awaited stuck;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return true;
+    const Awaited before = std::exchange(last_awaited_, advance());
+    if (before.counter != last_awaited_.counter || before.number != last_awaited_.number) {
+      return true;
+    }
+    if (last_awaited_.counter == nullptr || ++stalls_ % kStallsPerLook != 0) return false;
+    stuck = last_awaited_;
+  }
+  fail_if_ended(stuck);
+  return false;
 }
 
 bool Activity::needs_helper() const {

@@ -39,8 +39,9 @@ class Activity {
   /// Waits until the operation has ended; false after the timeout. Throws its error, and if the
   /// rank that it waits for has ended.
   bool wait(Pending& pending, std::chrono::milliseconds timeout);
-  /// Does what is possible without waiting, unless another thread is doing it already. Returns
-  /// whether the operations went on since the last call.
+  /// Does what is possible without waiting, unless another thread is doing it already. Ends all
+  /// operations with an error if the rank that they wait for has ended. Returns whether the
+  /// operations went on since the last call.
   bool try_advance();
   /// Whether the helper has to advance it.
   bool needs_helper() const;
@@ -65,6 +66,7 @@ class Activity {
   Patience& patience_;
   std::mutex mutex_;
   Awaited last_awaited_;  // Of try_advance().
+  unsigned stalls_ = 0;   // Of try_advance(): calls that found nothing new.
   std::atomic<size_t> unfinished_ = 0;
   std::atomic<int> waiters_ = 0;
 };

@@ -1,6 +1,5 @@
 #include "tessera/comm/shm/arena.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +10,14 @@
 namespace tessera::comm::detail::shm {
 namespace {
 
-// Only addresses, no memory: as much as the machine has. The system ends processes that make a
-// larger file than they may.
+// Only addresses, no memory: as much as the machine has. A rank maps the arenas of all ranks of its
+// host, and a process has 128 TiB of addresses.
 size_t most_bytes() {
-  const auto memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * kPageBytes;
-  rlimit files{};
-  if (getrlimit(RLIMIT_FSIZE, &files) != 0) return kPageBytes;
-  return std::max(kPageBytes, std::min<size_t>(memory, files.rlim_cur) / kPageBytes * kPageBytes);
+  constexpr size_t kMost = size_t{256} << 30;
+  const auto memory =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = std::min({memory, kMost, Segment::most_bytes()});
+  return std::max(kPageBytes, bytes / kPageBytes * kPageBytes);
 }
 
 }  // namespace

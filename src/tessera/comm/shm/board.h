@@ -21,7 +21,7 @@ inline constexpr size_t kSlotBytes = size_t{512} << 10;
 inline constexpr uint32_t kNumRingChunks = 4;
 inline constexpr size_t kRingChunkBytes = size_t{64} << 10;
 
-/// What a rank tells the others about its collectives; in one cache line.
+/// What a rank tells the others about its collectives; in cache lines of its own.
 struct alignas(128) RankLine {
   Counter posted;  // How often it has written something for others to read.
   Counter done;    // How many rounds it has finished reading.

@@ -19,6 +19,7 @@ Awaited CollectiveQueue::advance() {
 }
 
 void CollectiveQueue::fail(const std::exception_ptr& error) {
+  error_ = error;
   for (const auto& collective : queue_) collective->end(error);
   queue_.clear();
   set_unfinished(0);
@@ -30,6 +31,10 @@ CollectiveQueue::Operation CollectiveQueue::start(Steps steps, Kept kept) {
   collective->kept = std::move(kept);
   {
     const std::lock_guard lock(mutex());
+    if (error_) {
+      collective->end(error_);
+      return collective;
+    }
     queue_.push_back(collective);
     set_unfinished(queue_.size());
     (void)advance();

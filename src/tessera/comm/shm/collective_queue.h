@@ -67,7 +67,8 @@ class CollectiveQueue : public Activity {
 
   Rounds rounds_;
   std::deque<std::shared_ptr<Collective>> queue_;
-  const Helped helped_;  // Last member: it ends first.
+  std::exception_ptr error_ = nullptr;  // Of the first that failed: the rounds do not fit any more.
+  const Helped helped_;                 // Last member: it ends first.
 };
 
 }  // namespace tessera::comm::detail::shm

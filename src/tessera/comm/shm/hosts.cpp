@@ -159,7 +159,7 @@ class HostsBackend : public c10d::Backend {
     if (!handle->wait(timeout_)) throw CommError("the timeout expired");
   }
 
-  // Each rank reduces its part of the host's sum between the hosts. Summed by host, then by rank.
+  // Each rank reduces its part of the host's sum between the hosts.
   void reduce_all(const at::Tensor& data, const c10d::AllreduceOptions& options) {
     const int64_t count = data.numel();
     const int64_t part_count = (count + per_host_ - 1) / per_host_;

@@ -16,7 +16,7 @@
 namespace tessera::comm::detail::shm {
 namespace {
 
-constexpr int kMostRanks = 256;
+constexpr size_t kMostRanks = 256;  // Of a host.
 
 // Processes with the same text see each other in /proc. Containers with networks of their own are
 // hosts of their own; empty if this system says nothing.
@@ -48,7 +48,7 @@ Introduction parse_introduction(const std::string& text) {
 
 std::string own_introduction(const Candidate& candidate) {
   const std::string key = host_key();
-  const bool can = candidate.wanted && candidate.size <= kMostRanks && !key.empty();
+  const bool can = candidate.wanted && !key.empty();
   return concat(can ? concat(key, "/", candidate.node) : "-", " ", getpid(), " ",
                 candidate.arena ? to_text(candidate.arena->segment().place()) : "");
 }
@@ -108,9 +108,9 @@ Hosts find_hosts(const std::vector<std::string>& introductions) {
     hosts.willing &= one.host != "-";
   }
   const size_t per_host = hosts.all.front().ranks.size();
-  hosts.willing &= per_host > 1 && std::ranges::all_of(hosts.all, [&](const Host& host) {
-                     return host.ranks.size() == per_host;
-                   });
+  hosts.willing &= per_host > 1 && per_host <= kMostRanks &&
+                   std::ranges::all_of(
+                       hosts.all, [&](const Host& host) { return host.ranks.size() == per_host; });
   return hosts;
 }
 

@@ -69,7 +69,7 @@ Steps all_reduce_in_parts(Rounds& rounds, std::byte* data, ReduceCall reduction)
     }
     rounds.finish();
   }
-  co_await rounds.given_back();
+  rounds.withdraw();
 }
 
 }  // namespace

@@ -68,6 +68,8 @@ class Rounds {
   bool offer(const std::byte* input, size_t bytes);
   /// Reached when nobody reads the offered input any more; await it after the last round.
   AllRanks given_back();
+  /// The same if it is known that nobody does.
+  void withdraw() { place_ = 0; }
   /// Where a rank offers its input in the current round; null if it wrote it to its slot.
   const std::byte* offered(int rank) const;
 

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -54,6 +56,8 @@ Segment::Segment(Descriptor file, size_t bytes) : file_(std::move(file)), bytes_
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (at == MAP_FAILED) throw_system_error(concat("cannot map ", bytes, " bytes of shared memory"));
   data_ = static_cast<std::byte*>(at);
+  // A core dump would touch every page, and an arena has as many as the machine.
+  madvise(data_, bytes, MADV_DONTDUMP);
 }
 
 Segment::Segment(Segment&& other) noexcept
@@ -65,7 +69,16 @@ Segment::~Segment() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+size_t Segment::most_bytes() {
+  rlimit files{};
+  return getrlimit(RLIMIT_FSIZE, &files) == 0 ? files.rlim_cur : 0;
+}
+
 Segment Segment::create(size_t bytes) {
+  if (bytes > most_bytes()) {
+    throw DataError(concat(bytes, " bytes of shared memory are more than a file may have; raise ",
+                           "`ulimit -f`"));
+  }
   Descriptor file = make_file();
   if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 || fchmod(file.get(), 0600) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
@@ -100,12 +113,21 @@ SegmentPlace Segment::place() const {
           .token = reinterpret_cast<const char*>(data_)};
 }
 
+// In pieces that are done before a profiler's next signal: a signal makes older systems give up.
 void Segment::commit(size_t offset, size_t bytes) const {
-  const int error =
-      posix_fallocate(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  if (error == 0) return;
-  errno = error;
-  throw_system_error(concat("there is no memory for ", bytes, " bytes of shared memory"));
+  constexpr size_t kPiece = size_t{4} << 20;
+  constexpr int kMostTries = 100;
+  for (size_t done = 0; done < bytes; done += kPiece) {
+    const auto begin = static_cast<off_t>(offset + done);
+    const auto size = static_cast<off_t>(std::min(kPiece, bytes - done));
+    int error = EINTR;
+    for (int i = 0; i < kMostTries && error == EINTR; ++i) {
+      error = posix_fallocate(file_.get(), begin, size);
+    }
+    if (error == 0) continue;
+    errno = error;
+    throw_system_error(concat("there is no memory for ", bytes, " bytes of shared memory"));
+  }
 }
 
 }  // namespace tessera::comm::detail::shm

@@ -36,6 +36,8 @@ SegmentPlace parse_place(const std::string& text);
 class Segment {
  public:
   static Segment create(size_t bytes);
+  /// The most bytes that the system allows: it ends processes that make a larger file.
+  static size_t most_bytes();
   /// DataError, too, if the place now holds something else.
   static Segment open(const SegmentPlace& place);
 
