@@ -209,8 +209,10 @@ TEST(TrainConfig, CapacitiesThatExpertsCannotHaveAreRefused) {
                               given(std::string("train.") + key, value)}});
   };
   EXPECT_EQ(refused("tiny", "expert_capacity_factor", "1.5"),
-            "train.expert_capacity_factor=1.5 limits experts, but the model has none; leave it "
-            "out, or choose a model with experts, e.g. --preset tiny-moe");
+            "train.expert_capacity_factor=1.5 is for models with experts, but this one has none; "
+            "leave it out, or choose such a model, e.g. --preset tiny-moe");
+  EXPECT_TRUE(contains(refused("tiny", "balancing", "layer"), "train.balancing=layer is for"));
+  EXPECT_TRUE(contains(refused("tiny", "z_loss_coef", "0.001"), "train.z_loss_coef=0.001 is for"));
   EXPECT_EQ(refused("tiny-moe", "token_drop_policy", "position"),
             "train.token_drop_policy=position needs train.expert_capacity_factor above 0, e.g. "
             "1.25; give both, or leave it out");

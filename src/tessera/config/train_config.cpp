@@ -153,13 +153,18 @@ void check_experts(const ParallelSection& parallel, const LlamaConfig& shape) {
             " is more than the width of an expert, ", shape.expert_size(), "; choose less");
 }
 
-void check_capacity(const TrainSection& train, const LlamaConfig& shape) {
+void check_routers(const TrainSection& train, const LlamaConfig& shape) {
   const double factor = train.expert_capacity_factor;
-  TSR_CHECK(
-      factor == 0 || shape.num_sparse_layers() > 0, "train.expert_capacity_factor=", factor,
-      " limits experts, but the model has none; leave it out, or choose a model with experts, "
-      "e.g. --preset tiny-moe");
-  TSR_CHECK(factor > 0 || train.token_drop_policy == TrainSection{}.token_drop_policy,
+  const TrainSection usual;
+  const auto check_needs = [&](bool is_usual, const char* key, const auto& value) {
+    TSR_CHECK(is_usual || shape.num_sparse_layers() > 0, "train.", key, "=", value,
+              " is for models with experts, but this one has none; leave it out, or choose such a "
+              "model, e.g. --preset tiny-moe");
+  };
+  check_needs(factor == usual.expert_capacity_factor, "expert_capacity_factor", factor);
+  check_needs(train.balancing == usual.balancing, "balancing", train.balancing);
+  check_needs(train.z_loss_coef == usual.z_loss_coef, "z_loss_coef", train.z_loss_coef);
+  TSR_CHECK(factor > 0 || train.token_drop_policy == usual.token_drop_policy,
             "train.token_drop_policy=", train.token_drop_policy,
             " needs train.expert_capacity_factor above 0, e.g. 1.25; give both, or leave it out");
 }
@@ -213,7 +218,7 @@ void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
                                                 .kv_heads = shape.num_key_value_heads,
                                                 .tp = parallel.tp});
   check_experts(parallel, shape);
-  check_capacity(config.train, shape);
+  check_routers(config.train, shape);
 }
 
 std::string token_cache(const TrainConfig& config) {

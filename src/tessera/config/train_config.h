@@ -79,6 +79,8 @@ struct TrainSection {
   std::string init_from{};            // A checkpoint with the initial weights; "": none.
   double expert_capacity_factor = 0;  // The most tokens of an expert / the mean; 0: no limit.
   std::string token_drop_policy = "probs";
+  std::string balancing = "model";  // What the balancing loss of experts compares.
+  double z_loss_coef = 0;           // Of the routers' logits; 0: none.
   int64_t check_replicas = 0;  // Steps between two comparisons; 0: none.
   bool deterministic = false;
 

@@ -37,6 +37,7 @@ StepMetrics metrics_of(const JsonField& root) {
     });
   }
   if (root.has("aux_loss")) metrics.aux_loss = number(root.at("aux_loss"));
+  if (root.has("z_loss")) metrics.z_loss = number(root.at("z_loss"));
   if (root.has("expert_load")) metrics.expert_load = root.at("expert_load").list(number);
   if (root.has("dropped_share")) metrics.dropped_share = number(root.at("dropped_share"));
   if (root.has("spike")) metrics.spike = root.at("spike").boolean();
@@ -74,6 +75,7 @@ std::string to_json(const StepMetrics& metrics) {
   if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
   if (!metrics.sent_bytes.empty()) object["sent_bytes"] = metrics.sent_bytes;
   if (metrics.aux_loss) object["aux_loss"] = *metrics.aux_loss;
+  if (metrics.z_loss) object["z_loss"] = *metrics.z_loss;
   if (!metrics.expert_load.empty()) {
     object["largest_load"] = metrics.largest_load();
     object["expert_load"] = metrics.expert_load;

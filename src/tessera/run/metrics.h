@@ -26,9 +26,10 @@ struct StepMetrics {
   std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
   /// What rank 0 sent in this step, by the name of the group. Empty for a single rank.
   std::map<std::string, int64_t, std::less<>> sent_bytes = {};
-  // Of models with experts: the balancing loss without its coefficient, and the tokens of each
-  // expert, over all layers, divided by their mean.
+  // Of models with experts: the balancing loss and the z-loss without their coefficients, and the
+  // tokens of each expert, over all layers, divided by their mean.
   std::optional<double> aux_loss = std::nullopt;
+  std::optional<double> z_loss = std::nullopt;  // If it has a coefficient.
   std::vector<double> expert_load = {};
   /// The share of the tokens' visits to experts that were dropped, if experts have a capacity.
   std::optional<double> dropped_share = std::nullopt;

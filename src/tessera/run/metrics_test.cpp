@@ -56,11 +56,12 @@ TEST(Metrics, SayThatAStepWasSkipped) {
 TEST(Metrics, OfExperts) {
   StepMetrics step = kStep;
   step.aux_loss = 2.5;
+  step.z_loss = 0.75;
   step.expert_load = {0.5, 1.25, 1.25};
   step.dropped_share = 0.125;
   EXPECT_NE(
       to_json(step).find(
-          R"("aux_loss":2.5,"largest_load":1.25,"expert_load":[0.5,1.25,1.25],"dropped_share":0.125})"),
+          R"("aux_loss":2.5,"z_loss":0.75,"largest_load":1.25,"expert_load":[0.5,1.25,1.25],"dropped_share":0.125})"),
       std::string::npos);
   EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
 }

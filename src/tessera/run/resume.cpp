@@ -63,7 +63,8 @@ bool shapes_curve(const ConfigField& field, const TrainConfig& config) {
   if (std::ranges::find(kOthers, field.name()) != kOthers.end()) return false;
   if (field.section == "model") return config.model.path.empty();
   constexpr std::array kOfTraining{"train.seed", "train.expert_capacity_factor",
-                                   "train.token_drop_policy"};
+                                   "train.token_drop_policy", "train.balancing",
+                                   "train.z_loss_coef"};
   return field.section == "data" || field.section == "optim" ||
          std::ranges::find(kOfTraining, field.name()) != kOfTraining.end();
 }

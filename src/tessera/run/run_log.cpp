@@ -33,6 +33,7 @@ constexpr std::array kColumns{
     Column{"validation_loss", "validation/loss", [](Step s) { return s.validation_loss; }},
     Column{"loss_scale", "train/loss_scale", [](Step s) { return s.loss_scale; }},
     Column{"aux_loss", "train/aux_loss", [](Step s) { return s.aux_loss; }},
+    Column{"z_loss", "train/z_loss", [](Step s) { return s.z_loss; }},
     Column{"largest_load", "train/largest_load",
            [](Step s) {
              return s.expert_load.empty() ? std::nullopt : std::optional(s.largest_load());

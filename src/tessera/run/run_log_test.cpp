@@ -58,10 +58,10 @@ TEST(RunLog, AResumedRunHasEachRowOnce) {
   RunLog(folder, run, 2).append(other);
   EXPECT_EQ(read_file(folder.path(RunFolder::kCsv), 10'000),
             "step,loss,grad_norm,lr,ms,tokens_per_s,mem_bytes,validation_loss,loss_scale,aux_loss,"
-            "largest_load,skipped,rolled_back_to\n"
-            "0,2.5,nan,0.001,12,100,4096,,,,,,\n"
-            "1,2.5,nan,0.001,12,100,4096,,,,,,\n"
-            "2,2.5,inf,0.001,12,100,4096,0.1,,,,1,\n")
+            "z_loss,largest_load,skipped,rolled_back_to\n"
+            "0,2.5,nan,0.001,12,100,4096,,,,,,,\n"
+            "1,2.5,nan,0.001,12,100,4096,,,,,,,\n"
+            "2,2.5,inf,0.001,12,100,4096,0.1,,,,,1,\n")
       << "metrics.jsonl has null for what is not finite";
   EXPECT_EQ(event_files(folder), 2U);
   folder.begin();

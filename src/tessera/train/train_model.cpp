@@ -58,6 +58,11 @@ CapacityOptions capacity_of(const TrainSection& train) {
       .policy = train.token_drop_policy == "position" ? DropPolicy::kPosition : DropPolicy::kProbs};
 }
 
+BalanceKind balancing_of(const TrainSection& train) {
+  if (train.balancing == "model") return BalanceKind::kModel;
+  return train.balancing == "layer" ? BalanceKind::kLayer : BalanceKind::kSequence;
+}
+
 Recompute recompute_of(const ParallelSection& parallel) {
   if (parallel.recompute == "none") return Recompute::kNone;
   return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
@@ -69,6 +74,10 @@ Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaO
   Model model = llama_model(shape, options);
   const bool all_count = targets == Targets::kAllCount && !config.data.documents;
   if (all_count) model.ignored_target.reset();
+  if (model.balance) {
+    model.balance->kind = balancing_of(config.train);
+    model.balance->z_coefficient = config.train.z_loss_coef;
+  }
   if (checkpoint != nullptr) {
     check_model(*checkpoint, Llama(shape).named_parameters());
     model.fill = [=](const Parameters& parameters) { load_parameters(*checkpoint, parameters); };

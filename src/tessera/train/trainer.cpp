@@ -95,6 +95,7 @@ SentBytes sent_since(const SentBytes& before, const Engine& engine) {
 
 void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   metrics.aux_loss = balance.loss;
+  if (balance.z_loss != 0) metrics.z_loss = balance.z_loss;
   const at::Tensor tokens = balance.counts.sum(0);
   const at::Tensor load = (tokens / tokens.mean()).cpu();
   metrics.expert_load.assign(load.const_data_ptr<double>(),
