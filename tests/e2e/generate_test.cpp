@@ -48,6 +48,20 @@ TEST_F(GenerateVerb, RefusesPromptsThatTheModelCannotRead) {
                  "the text is not UTF-8 at byte 1 of 3");
 }
 
+// Not taken for a list.
+TEST_F(GenerateVerb, PromptsMayBeInBrackets) {
+  folder_.file("model/tokenizer.json", R"({
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+      "decoder": {"type": "ByteLevel"},
+      "model": {"type": "BPE", "vocab": {"a": 1, "[": 2, "]": 3, ",": 4}, "merges": []}})");
+  const Finished done = testkit::run("cd " + folder_.path() +
+                                     " && " TESSERA_PROGRAM
+                                     " generate --threads 1 --model model "
+                                     "--prompt '[a,a]' --tokens 1 --greedy");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(done.out.starts_with("[a,a]")) << done.out;
+}
+
 TEST_F(GenerateVerb, RefusesATokenizerOfAnotherModel) {
   const auto table = nlohmann::json::parse(std::ifstream(TESSERA_GOLDEN_DIR "/tokenizer.json"));
   std::filesystem::create_directory(folder_.path("other"));

@@ -19,7 +19,9 @@ class ByteCodec final : public Codec {
     return tokens;
   }
 
-  std::unique_ptr<Stream> stream() const override { return std::make_unique<ByteStream>(); }
+  std::unique_ptr<Stream> stream(std::span<const int64_t>) const override {
+    return std::make_unique<ByteStream>();
+  }
 
  private:
   /// Whole characters only: a terminal would take their bytes one by one for something else.

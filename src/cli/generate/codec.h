@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class Codec {
     virtual std::string push(int64_t token) = 0;
     virtual std::string finish() = 0;
   };
-  virtual std::unique_ptr<Stream> stream() const = 0;
+  /// Of tokens behind those of a prompt.
+  virtual std::unique_ptr<Stream> stream(std::span<const int64_t> prompt) const = 0;
 };
 
 /// The tokenizer.json of the folder, or else bytes: one token each. DataError if the model's

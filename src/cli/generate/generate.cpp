@@ -2,6 +2,7 @@
 #include "tessera/generate/generate.h"
 
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -37,11 +38,14 @@ struct Flags {
 void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--model", flags.model, "a Hugging Face folder, a run directory or a checkpoint")
       ->type_name("DIR");
+  // One value each: CLI11 takes values in brackets apart otherwise, as in "[INST] … [/INST]".
   app.add_option("--prompt", flags.prompts, "text to continue; may be given several times")
-      ->type_name("TEXT");
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   app.add_option("--prompt-ids", flags.prompt_ids,
                  "tokens to continue, e.g. 1,2,3; may be given several times")
-      ->type_name("A,B,…");
+      ->type_name("A,B,…")
+      ->allow_extra_args(false);
   add_integer(app, "--tokens", flags.tokens, "the most new tokens per prompt (128)");
   app.add_flag("--greedy", flags.greedy, "always the likeliest token");
   app.add_option("--temperature", flags.temperature,
@@ -89,6 +93,13 @@ std::string tokenizer_folder(const Flags& flags, const std::string& model) {
   return found.empty() ? model : found;
 }
 
+// The tokens that the model's folder names, or else that of its tokenizer.
+std::vector<int64_t> stops_of(const Flags& flags, const ModelSource& source, int64_t vocab_size) {
+  std::vector<int64_t> ends;
+  if (!source.is_checkpoint) ends = end_tokens(source.path, vocab_size);
+  return ends.empty() ? end_tokens(tokenizer_folder(flags, source.path), vocab_size) : ends;
+}
+
 SamplingOptions sampling_of(const Flags& flags) {
   return {.temperature = flags.greedy ? 0 : flags.temperature,
           .top_k = flags.top_k.value_or(0),
@@ -99,10 +110,11 @@ SamplingOptions sampling_of(const Flags& flags) {
 /// Prints one text while it is written, several ones each when it is complete.
 class Screen {
  public:
-  Screen(const Codec& codec, const std::vector<std::string>& prompts)
+  /// `shown` are the texts of the prompts.
+  Screen(const Codec& codec, const std::vector<TokenIds>& prompts, std::vector<std::string> shown)
       : alone_(prompts.size() == 1) {
-    for (const std::string& prompt : prompts) {
-      texts_.push_back({.stream = codec.stream(), .text = prompt});
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      texts_.push_back({.stream = codec.stream(prompts[i]), .text = std::move(shown[i])});
     }
     if (alone_) show(texts_[0].text);
   }
@@ -115,8 +127,11 @@ class Screen {
   void finish() {
     for (size_t i = 0; i < texts_.size(); ++i) {
       const std::string rest = texts_[i].stream->finish();
-      if (!alone_) std::cout << "--- " << i + 1 << "\n" << visible_lines(texts_[i].text);
-      std::cout << visible_lines(rest) << "\n";
+      if (!alone_) {
+        show(concat("--- ", i + 1, "\n"));
+        show(texts_[i].text);
+      }
+      show(rest + "\n");
     }
   }
 
@@ -126,7 +141,11 @@ class Screen {
     std::string text;
   };
 
-  static void show(const std::string& text) { std::cout << visible_lines(text) << std::flush; }
+  // A terminal must not obey what a model writes; a file gets it as it is.
+  static void show(const std::string& text) {
+    static const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+    (is_terminal ? std::cout << visible_text(text) : data_out() << text) << std::flush;
+  }
 
   bool alone_;
   std::vector<Text> texts_;
@@ -148,9 +167,7 @@ int generate_here(const Flags& flags) {
                            .device = flags.device == "cpu" ? at::Device(at::kCPU) : world.device()},
                           world);
   GenerateOptions options{.tokens = flags.tokens.value_or(128), .sampling = sampling_of(flags)};
-  if (!flags.no_stop && !source.is_checkpoint) {
-    options.stops = end_tokens(source.path, model.config().vocab_size);
-  }
+  if (!flags.no_stop) options.stops = stops_of(flags, source, model.config().vocab_size);
   std::vector<TokenIds> prompts;
   for (const std::string& text : flags.prompt_ids) prompts.push_back(parse_ids(text));
   std::unique_ptr<Codec> codec;
@@ -162,7 +179,7 @@ int generate_here(const Flags& flags) {
   if (world.rank() == GlobalRank{0} && !flags.ids) {
     std::vector<std::string> begins(flags.prompt_ids.size());
     begins.insert(begins.end(), flags.prompts.begin(), flags.prompts.end());
-    screen.emplace(*codec, begins);
+    screen.emplace(*codec, prompts, std::move(begins));
   }
   const std::vector<TokenIds> texts =
       generate(model, prompts, options, [&](size_t prompt, int64_t token) {

@@ -13,14 +13,14 @@ class TokenizerCodec final : public Codec {
   std::vector<int64_t> encode(const std::string& text) const override {
     return tokenizer_.encode(text);
   }
-  std::unique_ptr<Stream> stream() const override {
-    return std::make_unique<TokenizerStream>(tokenizer_);
+  std::unique_ptr<Stream> stream(std::span<const int64_t> prompt) const override {
+    return std::make_unique<TokenizerStream>(DecodeStream(tokenizer_, {}, prompt));
   }
 
  private:
   class TokenizerStream final : public Stream {
    public:
-    explicit TokenizerStream(const Tokenizer& tokenizer) : stream_(tokenizer) {}
+    explicit TokenizerStream(DecodeStream stream) : stream_(std::move(stream)) {}
     std::string push(int64_t token) override { return stream_.push(token); }
     std::string finish() override { return stream_.finish(); }
 

@@ -84,6 +84,19 @@ void check_apart(std::string_view what, const std::string& path, const std::stri
             ", whose content this run would replace; choose another run directory");
 }
 
+// Files that the run writes would be texts to encode, and those would have changed.
+void check_texts_apart(const TrainConfig& config) {
+  for (const std::string& text : texts_to_encode(config)) {
+    if (!fs::is_directory(text)) continue;
+    for (const std::string& written : {config.run.dir, token_cache(config)}) {
+      const fs::path from = fs::weakly_canonical(written).lexically_relative(
+          fs::weakly_canonical(text));
+      TSR_CHECK(from.empty() || *from.begin() == "..", "the folder of texts ", text, " contains ",
+                written, ", which this run writes to; choose --run-dir and --data.cache outside it");
+    }
+  }
+}
+
 std::string local_time() {
   const std::time_t now = std::time(nullptr);
   std::ostringstream text;
@@ -310,6 +323,7 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
     config.run.dir = folder->path();
     check_apart("model", config.model.path, config.run.dir);
     check_apart("tokenizer", config.data.tokenizer, config.run.dir);
+    check_texts_apart(config);
     encode_texts_of(config);
   }
   keep_freed_memory();

@@ -46,7 +46,7 @@ bool writes_text(const TrainConfig& config, int64_t vocab_size) {
 }
 
 std::string text_of(const Codec& codec, const std::vector<int64_t>& tokens) {
-  const auto stream = codec.stream();
+  const auto stream = codec.stream({});
   std::string text;
   for (const int64_t token : tokens) text += stream->push(token);
   return text + stream->finish();
@@ -71,10 +71,11 @@ TextSample sample_of(const TrainConfig& config, int64_t vocab_size,
                                 .sampling = {.temperature = kTemperature},
                                 .stops = end_tokens(folder, vocab_size)};
   TextSample sample{.prompt = prompt, .command = command_of(config, prompt)};
-  const auto stream = codec->stream();
+  const std::vector<int64_t> prompt_ids = codec->encode(prompt);
+  const auto stream = codec->stream(prompt_ids);
   const Clock::time_point end = Clock::now() + kLongest;
   try {
-    generate(model, {codec->encode(prompt)}, options, [&](size_t, int64_t token) {
+    generate(model, {prompt_ids}, options, [&](size_t, int64_t token) {
       sample.more += stream->push(token);
       if (Clock::now() > end) throw OutOfTime{};
     });

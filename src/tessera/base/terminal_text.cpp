@@ -106,6 +106,13 @@ std::string visible_lines(std::string_view text) {
   return join(lines, "\n");
 }
 
+std::string visible_text(std::string_view text) {
+  return each_character(text, [](uint32_t code, std::string_view bytes) {
+    const bool is_wanted = code == '\n' || code == '\t' || code == 0x200C || code == 0x200D;
+    return is_unseen(code) && !is_wanted ? "" : std::string(bytes);
+  });
+}
+
 std::string to_ascii(std::string_view text) {
   return each_character(text, [](uint32_t code, std::string_view) { return ascii_sign(code); });
 }

@@ -16,6 +16,10 @@ std::string visible(std::string_view text);
 /// The same for a text of several lines; keeps line breaks.
 std::string visible_lines(std::string_view text);
 
+/// The same for what a person reads, such as the words of a model; keeps tabs and the joiners of
+/// emoji and scripts, too.
+std::string visible_text(std::string_view text);
+
 /// The text in ASCII, for terminals without UTF-8: lines, bars and curves as one ASCII character
 /// each, "..." and "x" for "…" and "×", and "\xc3\xa9" for other characters. Keeps ASCII, including
 /// the terminal's escape sequences.

@@ -28,6 +28,12 @@ TEST(TerminalText, ControlsAndBrokenBytesAreSpelt) {
   EXPECT_EQ(visible_lines("a\x1b\nb\n"), "a\\x1b\nb\n");
 }
 
+TEST(TerminalText, WordsKeepTabsAndJoiners) {
+  const std::string words = "all:\n\tcc \U0001f469\u200d\U0001f4bb";
+  EXPECT_EQ(visible_text(words), words);
+  EXPECT_EQ(visible_text("a\x1b[2Jb\r\xff"), "a\\x1b[2Jb\\x0d\\xff");
+}
+
 TEST(TerminalText, AnyBytesBecomeAscii) {
   EXPECT_EQ(to_ascii("3 × 2, 0,8,…,24"), "3 x 2, 0,8,...,24");
   EXPECT_EQ(to_ascii("\x1b[1mbold\x1b[0m\n"), "\x1b[1mbold\x1b[0m\n");

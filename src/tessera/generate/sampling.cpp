@@ -45,8 +45,11 @@ at::Tensor draws(int64_t rows, uint64_t seed, int64_t step) {
 }  // namespace
 
 void check(const SamplingOptions& options) {
-  TSR_CHECK(options.temperature >= 0 && std::isfinite(options.temperature), "a temperature of ",
-            options.temperature, " is not possible; give 0 for the likeliest token, or more");
+  constexpr double kLeast = 1e-6;  // Logits divided by less are infinite.
+  TSR_CHECK(options.temperature == 0 ||
+                (options.temperature >= kLeast && std::isfinite(options.temperature)),
+            "a temperature of ", options.temperature,
+            " is not possible; give 0 for the likeliest token, or ", kLeast, " or more");
   TSR_CHECK(options.top_k >= 0, "top_k is ", options.top_k, "; give 0 for all tokens, or more");
   TSR_CHECK(options.top_p > 0 && options.top_p <= 1, "top_p is ", options.top_p,
             "; give more than 0, and at most 1 for all tokens");
@@ -60,6 +63,11 @@ at::Tensor sampled_logits(const at::Tensor& logits, const SamplingOptions& optio
 }
 
 at::Tensor next_tokens(const at::Tensor& logits, const SamplingOptions& options, int64_t step) {
+  if (!at::isfinite(logits).all().item<bool>()) {
+    throw DataError(
+        "the model's logits are not finite: its training has diverged, or the dtype is too narrow; "
+        "try --dtype fp32, or an earlier checkpoint");
+  }
   if (options.temperature == 0) return at::argmax(logits, -1);
   // In double on the CPU, so that every device draws the same tokens.
   const at::Tensor left = sampled_logits(logits.cpu(), options).to(at::kDouble);

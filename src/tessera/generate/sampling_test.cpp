@@ -59,7 +59,17 @@ TEST(Sampling, RepeatsItselfBySeed) {
   EXPECT_EQ(next_tokens(rows, {.temperature = 0}, 0).sum().item<int64_t>(), 50);
 }
 
+TEST(Sampling, RefusesLogitsThatAreNotFinite) {
+  for (const double wrong : {double{NAN}, double{INFINITY}}) {
+    const at::Tensor logits = some_logits().clone();
+    logits[0][2] = wrong;
+    EXPECT_THROW(next_tokens(logits, {}, 0), DataError);
+    EXPECT_THROW(next_tokens(logits, {.temperature = 0}, 0), DataError);
+  }
+}
+
 TEST(Sampling, RefusesWhatIsNoDistribution) {
+  EXPECT_THROW(check(SamplingOptions{.temperature = 1e-40}), ConfigError);
   EXPECT_THROW(check(SamplingOptions{.temperature = -1}), ConfigError);
   EXPECT_THROW(check(SamplingOptions{.temperature = NAN}), ConfigError);
   EXPECT_THROW(check(SamplingOptions{.top_k = -1}), ConfigError);

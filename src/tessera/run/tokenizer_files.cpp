@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTokenizer = "tokenizer.json";
 constexpr std::string_view kGeneration = "generation_config.json";
 constexpr std::array kFiles{kTokenizer, std::string_view("tokenizer_config.json"),
-                            std::string_view("special_tokens_map.json"), kGeneration};
+                            std::string_view("special_tokens_map.json"),
+                            std::string_view("chat_template.jinja"), kGeneration};
 constexpr size_t kMostBytes = size_t{256} << 20U;  // Of one file.
 
 void write_text(const fs::path& path, std::string_view text) {

@@ -15,8 +15,8 @@ bool is_tokenizer_file(std::string_view name);
 /// Whether the folder has a tokenizer.json.
 bool has_tokenizer(const std::string& folder);
 
-/// Copies these files from one folder to another, which is created if needed. If config.json alone
-/// names the tokens that end a text, it writes a generation_config.json with them. Does nothing if
+/// Copies these files from one folder to another, which is created if needed. If there is no
+/// generation_config.json, it writes one with the tokens that end a text. Does nothing if
 /// `from` has no tokenizer.json. DataError if a file cannot be read or written.
 void copy_tokenizer(const std::string& from, const std::string& to, int64_t vocab_size);
 

@@ -41,5 +41,22 @@ TEST(TokenizerFiles, TheFileThatNamesTheEndsIsCopied) {
   EXPECT_EQ(end_tokens(folder.path("to"), 8), (std::vector<int64_t>{5}));
 }
 
+TEST(TokenizerFiles, TheEndThatOnlyTheTokenizerNamesIsWritten) {
+  const testkit::TemporaryFolder folder;
+  fs::create_directory(folder.path("from"));
+  folder.file("from/tokenizer_config.json", R"({"eos_token": {"content": "</s>"}})");
+  folder.file("from/tokenizer.json", R"({"added_tokens": [{"id": 6, "content": "</s>"}]})");
+  folder.file("from/chat_template.jinja", "{{ messages }}");
+  copy_tokenizer(folder.path("from"), folder.path("to"), 8);
+  EXPECT_TRUE(fs::exists(folder.path("to/generation_config.json")));
+  EXPECT_TRUE(fs::exists(folder.path("to/chat_template.jinja")));
+  EXPECT_EQ(end_tokens(folder.path("to"), 8), (std::vector<int64_t>{6}));
+  folder.file("from/tokenizer_config.json", R"({"eos_token": "end"})");
+  folder.file("from/tokenizer.json", R"({"model": {"vocab": {"end": 2}}})");
+  EXPECT_EQ(end_tokens(folder.path("from"), 8), (std::vector<int64_t>{2}));
+  folder.file("from/tokenizer.json", R"({"model": {"vocab": {"other": 2}}})");
+  EXPECT_EQ(end_tokens(folder.path("from"), 8), (std::vector<int64_t>{}));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -15,10 +15,20 @@ namespace {
 constexpr size_t kMostIds = 24;
 constexpr std::ptrdiff_t kLeastIds = 8;
 
+// Without a character at the end that later tokens may complete.
+std::string whole_characters(std::string text) {
+  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
+  return text;
+}
+
 }  // namespace
 
-DecodeStream::DecodeStream(Tokenizer tokenizer, const DecodeOptions& options)
-    : tokenizer_(std::move(tokenizer)), options_(options) {}
+DecodeStream::DecodeStream(Tokenizer tokenizer, const DecodeOptions& options,
+                           std::span<const int64_t> before)
+    : tokenizer_(std::move(tokenizer)),
+      options_(options),
+      ids_(before.begin(), before.end()),
+      shown_(whole_characters(tokenizer_.decode(ids_, options_)).size()) {}
 
 std::string DecodeStream::push(int64_t id) {
   ids_.push_back(id);
@@ -31,8 +41,7 @@ std::string DecodeStream::push(int64_t id) {
   if (is_left_out) return "";                                        // even behind this one.
   std::string text = tokenizer_.decode(ids_, options_);
   const bool is_whole = !text.ends_with(kReplacement);
-  while (text.ends_with(kReplacement)) text.resize(text.size() - kReplacement.size());
-  std::string more = emit(std::move(text));
+  std::string more = emit(whole_characters(std::move(text)));
   if (is_whole && ids_.size() >= kMostIds) forget_shown();
   return more;
 }

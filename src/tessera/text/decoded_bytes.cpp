@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlock = 1 << 16;   // Tokens that are read at a time.
 constexpr size_t kSegment = 1 << 12;  // Tokens that are decoded at a time.
-constexpr size_t kLongest = 2 * kSegment;
+constexpr size_t kLongest = 16 * kSegment;
 
 /// Counts the bytes of tokens that come one after the other. A long text is divided where a
 /// character ends. Each part is decoded behind the last token of the one before, so that it is not
@@ -29,7 +29,7 @@ class ByteCounter {
     ids_.push_back(token);
     if (ids_.size() < kSegment) return;
     const std::string text = tokenizer_.decode(ids_);
-    if (text.ends_with(text::detail::kReplacement) && ids_.size() < kLongest) return;
+    if ((is_cut(text) || is_cut(tokenizer_.decode({{token}}))) && ids_.size() < kLongest) return;
     bytes_ += static_cast<int64_t>(text.size()) - before_;
     begin_behind(token);
   }
@@ -43,6 +43,10 @@ class ByteCounter {
   int64_t bytes() const { return bytes_; }
 
  private:
+  // Ends inside a character. A byte that ends one is no character by itself, so nothing can be
+  // decoded behind it alone.
+  static bool is_cut(std::string_view text) { return text.ends_with(text::detail::kReplacement); }
+
   int64_t size_of(const std::vector<int64_t>& ids) const {
     return static_cast<int64_t>(tokenizer_.decode(ids).size());
   }

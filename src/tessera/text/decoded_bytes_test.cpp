@@ -43,6 +43,19 @@ TEST_P(DecodedBytes, AreThoseOfTheTexts) {
   EXPECT_EQ(decoded_bytes(tokenizer, source, end), bytes);
 }
 
+// Without a space, all tokens of such a text are bytes of one run.
+TEST(LongRuns, OfCharactersOutsideTheVocabulary) {
+  const testkit::TemporaryFolder folder;
+  const Tokenizer tokenizer = testkit::parse_tokenizer(testkit::tokenizer_document("llama2"));
+  std::string text = "a";
+  for (int i = 0; i < 5000; ++i) text += "\u0f40";
+  const std::vector<int64_t> ids = tokenizer.encode(text);
+  ASSERT_GT(ids.size(), 15'000U);
+  const TokenSource source(folder.file("t.bin", u16(ids)));
+  const auto first = static_cast<int64_t>(tokenizer.decode({{ids[0]}}).size());
+  EXPECT_EQ(decoded_bytes(tokenizer, source, -1), static_cast<int64_t>(text.size()) - first);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodedBytes, testing::Values("llama3", "qwen", "llama2"));
 
 }  // namespace

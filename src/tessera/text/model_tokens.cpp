@@ -29,11 +29,11 @@ ModelTokens read_model_tokens(const std::string& folder, const Tokenizer& tokeni
   }
   tokens.ends = end_tokens(root, tokenizer.vocab_size());
   if (!tokens.ends.empty()) return tokens;
-  const FolderJson tokenizer_config(folder, "tokenizer_config.json");
-  tokens.ends = ends_of_tokenizer(tokenizer_config.root(), tokenizer);
-  if (!tokens.ends.empty()) return tokens;
   const FolderJson generation(folder, "generation_config.json");
   tokens.ends = end_tokens(generation.root(), tokenizer.vocab_size());
+  if (!tokens.ends.empty()) return tokens;
+  const FolderJson tokenizer_config(folder, "tokenizer_config.json");
+  tokens.ends = ends_of_tokenizer(tokenizer_config.root(), tokenizer);
   return tokens;
 }
 

@@ -16,8 +16,8 @@ struct ModelTokens {
   std::vector<int64_t> ends;          // Ids that end a text; the first one is written.
 };
 
-/// Reads config.json and, for the ends if that names none, tokenizer_config.json, then
-/// generation_config.json; each may be missing. DataError for broken ones, and for a tokenizer
+/// Reads config.json and, for the ends if that names none, generation_config.json, then
+/// tokenizer_config.json; each may be missing. DataError for broken ones, and for a tokenizer
 /// larger than the model's vocabulary.
 ModelTokens read_model_tokens(const std::string& folder, const Tokenizer& tokenizer);
 

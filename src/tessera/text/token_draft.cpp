@@ -42,7 +42,8 @@ TokenDraft::TokenDraft(const TokenizeJob& job, std::string job_text)
   file_ =
       checked(open(draft_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666), "cannot write " + draft_);
   TSR_CHECK(lock_file(file_, draft_), draft_, " is being written by another process");
-  if (!job.restart && std::filesystem::exists(state_)) resume();
+  if (job.restart) unlink(state_.c_str());  // It counts tokens that go now.
+  if (std::filesystem::exists(state_)) resume();
   const int64_t bytes = position_.tokens * width_of_type(job_.dtype);
   if (ftruncate(file_.get(), bytes) != 0 || lseek(file_.get(), bytes, SEEK_SET) < 0) {
     throw_system_error("cannot write " + draft_);

@@ -99,7 +99,10 @@ class Encoder {
 /// together are what Tokenizer::decode gives.
 class DecodeStream {
  public:
-  explicit DecodeStream(Tokenizer tokenizer, const DecodeOptions& options = {});
+  /// The text goes on behind that of the ids `before`, which is not returned: decoders treat the
+  /// first token of a text in their own way.
+  explicit DecodeStream(Tokenizer tokenizer, const DecodeOptions& options = {},
+                        std::span<const int64_t> before = {});
 
   /// The text that this id adds and that no later one can change; may be "".
   std::string push(int64_t id);

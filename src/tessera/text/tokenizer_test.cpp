@@ -229,6 +229,21 @@ TEST(DecodeStream, ShowsCharactersWhenTheyAreWhole) {
   EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
 }
 
+// Decoders of this kind take a space from the begin of a text.
+TEST(DecodeStream, GoesOnBehindAPrompt) {
+  for (const char* const kind : {"llama2", "llama3"}) {
+    const Tokenizer tokenizer = parse_tokenizer(tokenizer_document(kind));
+    const std::vector<int64_t> whole = tokenizer.encode("The grid of ranks");
+    const std::span<const int64_t> ids(whole);
+    for (size_t prompt = 0; prompt <= ids.size(); ++prompt) {
+      DecodeStream stream(tokenizer, {}, ids.first(prompt));
+      std::string text = tokenizer.decode(ids.first(prompt));
+      for (const int64_t id : ids.subspan(prompt)) text += stream.push(id);
+      EXPECT_EQ(text + stream.finish(), "The grid of ranks") << kind << " " << prompt;
+    }
+  }
+}
+
 TEST(Tokenizer, IsComparedWithTheModelsVocabulary) {
   const testkit::TemporaryFolder folder;
   folder.file("tokenizer.json", tokenizer_document("llama3").dump());
@@ -246,6 +261,9 @@ TEST(Tokenizer, IsComparedWithTheModelsVocabulary) {
   folder.file("config.json", "{}");
   folder.file("tokenizer_config.json", R"({"eos_token": {"content": "<|eot|>"}})");
   EXPECT_EQ(read_model_tokens(folder.path(), tokenizer).ends, (std::vector<int64_t>{659}));
+  folder.file("generation_config.json", R"({"eos_token_id": 3})");
+  EXPECT_EQ(read_model_tokens(folder.path(), tokenizer).ends, (std::vector<int64_t>{3}));
+  folder.file("generation_config.json", "{}");
   folder.file("tokenizer_config.json", R"({"eos_token": "<|none|>"})");
   EXPECT_THROW(read_model_tokens(folder.path(), tokenizer), DataError);
 }
