@@ -101,8 +101,10 @@ void expect_learned(const testkit::Finished& finished, size_t num_losses,
   ASSERT_EQ(losses.size(), num_losses) << finished.out;
   EXPECT_LT(losses.back(), 0.1 * losses.front()) << finished.out;
   if (first.empty()) first = losses;
-  // The last places of float32 sums differ, which 60 to 200 steps amplify.
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], first[i], 1e-3) << finished.out;
+  // The last places of float32 sums differ. Where that moves a value to the other side of a ReLU's
+  // or a pool's edge, one gradient changes by a thousandth, which 60 to 200 steps amplify: on one
+  // processor, the first epoch of 40 steps then differed by 0.13 %, the fourth by 30 %.
+  EXPECT_NEAR(losses[0], first[0], 0.005 * first[0]) << finished.out;
   const std::vector<double> accuracy = numbers_in(finished.out, "accuracy");
   ASSERT_EQ(accuracy.size(), 2U) << finished.out;
   EXPECT_GT(accuracy[0], 0.95) << finished.out;
