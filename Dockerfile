@@ -1,4 +1,4 @@
-# Tessera with a CPU LibTorch: docker build -t tessera . && docker run --rm --shm-size=1g -v "$PWD:/work" tessera train
+# Tessera with a CPU LibTorch: docker build -t tessera . && docker run --rm -v "$PWD:/work" tessera train
 FROM debian:12-slim AS build
 # Debian keeps one version of each package, so that pinned versions would break the build at the next update.
 # hadolint ignore=DL3008

@@ -77,7 +77,8 @@ int run_tokenize(const std::vector<std::string>& arguments) {
              "type of the ids: auto is u16 if all of them fit");
   app.add_option(
          "--eos", flags.eos,
-         "token behind each document (default: that of config.json or tokenizer_config.json)")
+         "token behind each document (default: that of config.json, generation_config.json or "
+         "tokenizer_config.json)")
       ->type_name("TOKEN");
   app.add_flag("--no-special", flags.no_special,
                "leave out the tokens that the tokenizer puts around a text, e.g. BOS");

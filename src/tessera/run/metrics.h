@@ -19,7 +19,7 @@ struct StepMetrics {
   double loss = 0;          // Mean over all tokens of the global batch, before the update.
   double grad_norm = 0;     // Of all gradients, before clipping, without loss scale.
   double lr = 0;            // Learning rate of the update.
-  double ms = 0;            // Forward, backward and update on rank 0, without data loading.
+  double ms = 0;            // Of the whole step on rank 0, from its batch on; see docs/training.md.
   double tokens_per_s = 0;  // Over all ranks.
   int64_t mem_bytes = 0;    // Peak memory of rank 0 so far.
   std::optional<double> validation_loss = std::nullopt;  // After the update, if measured.

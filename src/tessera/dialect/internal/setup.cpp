@@ -9,8 +9,6 @@ int64_t size_of(const Layout& layout, const std::string& axis) {
 }
 
 TrainingSetup setup_of(ParallelDims dims, const DataParallelOptions& data) {
-  TSR_CHECK(dims.ep * dims.etp == 1, "expert parallelism of degree ", dims.ep * dims.etp,
-            " is not available in training yet; set it to 1");
   set_data_parallel(dims, data);
   TrainingSetup setup{.dp_type = data.type, .dims = dims};
   if (data.type == "zero1") setup.options.fsdp.reshard = Reshard::kKeep;

@@ -13,7 +13,7 @@ namespace tessera::dialect::detail {
 int64_t size_of(const Layout& layout, const std::string& axis);
 
 /// The setup of this kind of data parallelism and these degrees, of which dp_replicate and dp_shard
-/// are set from `data`. ConfigError for degrees that training does not support.
+/// are set from `data`. ConfigError for values that do not fit together.
 TrainingSetup setup_of(ParallelDims dims, const DataParallelOptions& data);
 
 /// ConfigError if the field is set; `reason` says why and what to do instead.

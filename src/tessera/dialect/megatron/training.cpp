@@ -34,9 +34,8 @@ TrainingSetup training_setup(int64_t world, const MegatronConfig& config) {
                           .cp = config.context_parallel_size,
                           .tp = tp,
                           .ep = config.expert_model_parallel_size,
-                          .etp = config.expert_model_parallel_size > 1
-                                     ? config.expert_tensor_parallel_size.value_or(tp)
-                                     : 1};
+                          .etp = config.expert_tensor_parallel_size.value_or(
+                              config.expert_model_parallel_size > 1 ? tp : 1)};
   TrainingSetup setup =
       setup_of(dims, {.dp = size_of(decoder, "dp"),
                       .type = "zero1",

@@ -61,12 +61,34 @@ TEST(MegatronTraining, ContextParallelismIsARingOrHierarchical) {
             "and ring");
 }
 
+TEST(MegatronTraining, ExpertsAreOnMegatronsRanks) {
+  for (const std::optional<int64_t> etp : {std::optional<int64_t>{}, std::optional<int64_t>{1}}) {
+    const MegatronConfig config{.tensor_model_parallel_size = 2,
+                                .pipeline_model_parallel_size = 2,
+                                .expert_model_parallel_size = 2,
+                                .expert_tensor_parallel_size = etp};
+    const TrainingSetup setup = training_setup(16, config);
+    EXPECT_EQ(setup.dims.ep, 2);
+    EXPECT_EQ(setup.dims.etp, etp.value_or(2));
+    const Plan ours = train_plan(16, setup.dims);
+    const Plan theirs = megatron_plan(16, config);
+    for (int64_t rank = 0; rank < 16; ++rank) {
+      const GlobalRank global{rank};
+      EXPECT_EQ(ours.group_of(global, "ep"),
+                theirs.group_of(global, "EXPERT_MODEL_PARALLEL_GROUP"));
+      EXPECT_EQ(ours.group_of(global, "etp"),
+                theirs.group_of(global, "EXPERT_TENSOR_PARALLEL_GROUP"));
+      EXPECT_EQ(ours.group_of(global, "expert_grad"),
+                theirs.group_of(global, "EXPERT_DATA_PARALLEL_GROUP"));
+    }
+  }
+  EXPECT_EQ(training_setup(4, {.tensor_model_parallel_size = 2}).dims.etp, 1) << "no experts";
+}
+
 TEST(MegatronTraining, RefusesWhatItCannotDo) {
   const TrainingSetup tensor = training_setup(4, {.tensor_model_parallel_size = 2});
   EXPECT_EQ(tensor.dims, (ParallelDims{.dp_shard = 2, .tp = 2}));
   EXPECT_FALSE(tensor.options.sequence);
-  EXPECT_EQ(refusal(4, {.expert_model_parallel_size = 2}),
-            "expert parallelism of degree 2 is not available in training yet; set it to 1");
   EXPECT_EQ(refusal(4, {.pipeline_model_parallel_size = 2, .order = "tp-cp-ep-pp-dp"}),
             "the order tp-cp-ep-pp-dp places the ranks of a pipeline side by side; training needs "
             "pp last, as in tp-cp-ep-dp-pp");

@@ -101,8 +101,11 @@ TEST(NemoTraining, FSDP2RefusesWhatItCannotDo) {
   FSDP2Config vision;
   vision.multimodal.vision.frame_sharding.enabled = true;
   EXPECT_TRUE(contains(refusal(vision), "frame_sharding is not supported: "));
-  EXPECT_EQ(refusal(FSDP2Config{}, {.ep_size = 2}),
-            "expert parallelism of degree 2 is not available in training yet; set it to 1");
+}
+
+TEST(NemoTraining, ExpertsAreSharedByRanks) {
+  EXPECT_EQ(training_setup(4, FSDP2Config{}, {.ep_size = 2}).dims,
+            (ParallelDims{.dp_shard = 4, .ep = 2}));
 }
 
 // Prefetch, packed sequences and the like change no value.

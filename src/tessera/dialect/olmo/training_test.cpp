@@ -93,9 +93,13 @@ TEST(OlmoTraining, RefusesWhatItCannotDo) {
       training_setup(4, {.dp = DataParallelConfig{}, .tp = {{.degree = 2, .enable_async = true}}});
   EXPECT_EQ(tensor.dims.tp, 2);
   EXPECT_TRUE(tensor.options.sequence && tensor.options.tensor_async);
-  EXPECT_EQ(refusal(4, {.dp = {{.name = DataParallelType::hsdp, .shard_degree = 2}},
-                        .ep = {{.degree = 2}}}),
-            "expert parallelism of degree 2 is not available in training yet; set it to 1");
+}
+
+TEST(OlmoTraining, ExpertsAreSharedByRanksOfAReplica) {
+  const TrainingSetup setup = training_setup(
+      8, {.dp = {{.name = DataParallelType::hsdp, .shard_degree = 4}}, .ep = {{.degree = 2}}});
+  EXPECT_EQ(setup.dims, (ParallelDims{.dp_replicate = 2, .dp_shard = 4, .ep = 2}));
+  EXPECT_EQ(train_plan(8, setup.dims).group_of(GlobalRank{5}, "ep"), to_ranks({4, 5}));
 }
 
 }  // namespace
