@@ -255,6 +255,21 @@ TEST(SharedMemory, DifferentCallsAreRefused) {
   });
 }
 
+TEST(SharedMemory, AllToAllsOfDifferentSizesAreRefused) {
+  run_threads(2, [](Rank& rank) {
+    const size_t wanted = rank.board.rank() == 0 ? 8 : 4;  // Rank 1 sends 4 to rank 0.
+    Floats input(16);
+    Floats output(16);
+    const auto operation = rank.collectives.all_to_all(bytes_of(output), bytes_of(input),
+                                                       {wanted, wanted}, {4, 4}, {});
+    if (rank.board.rank() == 1) {
+      EXPECT_TRUE(rank.collectives.wait(*operation, kTimeout));
+    } else {
+      EXPECT_THROW(rank.collectives.wait(*operation, kTimeout), CommError);
+    }
+  });
+}
+
 TEST(SharedMemory, AWaitEndsAfterItsTimeout) {
   run_threads(2, [](Rank& rank) {
     if (rank.board.rank() == 1) return;

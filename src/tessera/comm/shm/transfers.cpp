@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "tessera/base/error.h"
+#include "tessera/base/text.h"
 #include "tessera/comm/shm/chunks.h"
 
 namespace tessera::comm::detail::shm {
@@ -15,10 +17,23 @@ std::vector<size_t> begins_of(const std::vector<size_t>& sizes) {
   return begins;
 }
 
-size_t number_at(const std::byte* place) {
-  size_t number = 0;
-  std::memcpy(&number, place, sizeof(number));
-  return number;
+/// The begin of each rank's region in a slot of an all-to-all.
+struct RegionHead {
+  size_t bytes = 0;  // That the rank gets, in all rounds.
+  size_t begin = 0;  // Of these in the input, if that is offered.
+};
+
+RegionHead head_at(const std::byte* region) {
+  RegionHead head;
+  std::memcpy(&head, region, sizeof(head));
+  return head;
+}
+
+void check_bytes(int from, size_t sent, size_t wanted) {
+  if (sent == wanted) return;
+  throw CommError(concat("rank ", from, " of the group sends ", sent,
+                         " bytes to this rank, which expects ", wanted,
+                         "; the sizes of an all-to-all must agree"));
 }
 
 // The most bytes that a rank sends to another.
@@ -139,17 +154,18 @@ Steps scatter(Rounds& rounds, std::byte* output, std::vector<const std::byte*> i
 }
 
 // No rank knows what others exchange: each says in every round whether it has more to send. A rank
-// that offers its input needs one round: its slot then says where the bytes for each rank begin.
+// that offers its input needs one round.
 Steps all_to_all(Rounds& rounds, std::byte* output, const std::byte* input,
                  std::vector<size_t> receive, std::vector<size_t> send) {
   const Call call{.kind = Kind::kAllToAll};
   const size_t region = down_to_line(kSlotBytes / static_cast<size_t>(rounds.size()));
+  const size_t room = region - kLine;  // Behind the head.
   const std::vector<size_t> send_begins = begins_of(send);
   const std::vector<size_t> receive_begins = begins_of(receive);
   const bool past_cache = std::reduce(receive.begin(), receive.end()) >= kPastCache;
   const auto own = static_cast<size_t>(rounds.rank());
   const bool offers = rounds.offer(input, std::reduce(send.begin(), send.end()));
-  const size_t chunks = offers ? 1 : std::max<size_t>(1, num_chunks(most_sent(send, own), region));
+  const size_t chunks = offers ? 1 : std::max<size_t>(1, num_chunks(most_sent(send, own), room));
   const uint32_t first = rounds.num_posts() + 1;
   bool more = true;
   for (size_t i = 0, written = 0; more; ++i) {
@@ -158,12 +174,11 @@ Steps all_to_all(Rounds& rounds, std::byte* output, const std::byte* input,
       co_await rounds.slot_free(round);
       for (int distance = 1; distance < rounds.size(); ++distance) {
         const auto rank = static_cast<size_t>(rounds.neighbour(distance));
-        if (offers) {
-          std::memcpy(rounds.own_slot(round) + rank * region, &send_begins[rank], sizeof(size_t));
-          continue;
-        }
-        const Piece piece = piece_of(send[rank], region, written);
-        rounds.write(round, rank * region, input + send_begins[rank] + piece.begin, piece.bytes);
+        const RegionHead head{.bytes = send[rank], .begin = send_begins[rank]};
+        std::memcpy(rounds.own_slot(round) + rank * region, &head, sizeof(head));
+        const Piece piece = piece_of(send[rank], room, written);
+        rounds.write(round, rank * region + kLine, input + send_begins[rank] + piece.begin,
+                     piece.bytes);
       }
       rounds.post(call, round, written + 1 < chunks);
     }
@@ -177,10 +192,12 @@ Steps all_to_all(Rounds& rounds, std::byte* output, const std::byte* input,
       more |= rounds.check_call(rank, call);
       const auto from = static_cast<size_t>(rank);
       const std::byte* const region_here = rounds.slot(rank) + own * region;
+      const RegionHead head = head_at(region_here);
+      if (i == 0) check_bytes(rank, head.bytes, receive[from]);
       const std::byte* const offered = rounds.offered(rank);
-      const Piece piece = piece_of(receive[from], offered == nullptr ? region : receive[from], i);
+      const Piece piece = piece_of(receive[from], offered == nullptr ? room : receive[from], i);
       const std::byte* const source =
-          offered == nullptr ? region_here : offered + number_at(region_here);
+          offered == nullptr ? region_here + kLine : offered + head.begin;
       copy_bytes(output + receive_begins[from] + piece.begin, source, piece.bytes, past_cache);
     }
     rounds.finish();
