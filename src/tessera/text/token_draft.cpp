@@ -30,6 +30,15 @@ void append_numbers(std::span<const int64_t> ids, std::string& bytes) {
   }
 }
 
+// The job as far as the draft goes: files behind it may have changed, e.g. because one was mended.
+nlohmann::json begun_part(nlohmann::json job, const DraftPosition& position) {
+  if (!job.is_object() || !job.contains("files") || !job["files"].is_array()) return job;
+  nlohmann::json& files = job["files"];
+  const int64_t begun = position.document + (position.offset > 0 ? 1 : 0);
+  while (static_cast<int64_t>(files.size()) > begun) files.erase(files.size() - 1);
+  return job;
+}
+
 }  // namespace
 
 TokenDraft::TokenDraft(const TokenizeJob& job, std::string job_text)
@@ -55,13 +64,14 @@ void TokenDraft::resume() {
   const JsonSource source{.origin = state_, .what = "state of tokenizing", .deepest = 8};
   const nlohmann::json json = parse_json(text, source);
   const JsonField state(json, source);
-  TSR_CHECK(
-      state.at("job").value().dump() == nlohmann::json::parse(job_text_).dump(), draft_,
-      " is the unfinished output of a job with other inputs, flags or tokenizer; finish that one, "
-      "or begin anew with --restart");
-  position_ = {.document = state.at("document").integer(0),
+  position_ = {.document = state.at("document").integer(0, INT64_MAX - 1),
                .offset = state.at("offset").integer(0),
                .tokens = state.at("tokens").integer(0)};
+  const nlohmann::json before = begun_part(state.at("job").value(), position_);
+  TSR_CHECK(
+      before.dump() == begun_part(nlohmann::json::parse(job_text_), position_).dump(), draft_,
+      " is the unfinished output of a job with other inputs, flags or tokenizer; finish that one, "
+      "or begin anew with --restart");
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(draft_));
   if (position_.tokens <= bytes / width_of_type(job_.dtype)) return;
   throw DataError(concat(draft_, " has ", bytes, " bytes, fewer than the ", position_.tokens,

@@ -101,6 +101,21 @@ TEST_F(TokenizeFiles, GoesOnAfterAnInterruption) {
   EXPECT_EQ(written(), expected({"a", text}));
 }
 
+// What was encoded before stays of use.
+TEST_F(TokenizeFiles, GoesOnWhenALaterFileWasMended) {
+  const std::string text = long_text(3'000'000);
+  const std::string first = folder_.file("a.txt", text);
+  const TokenizeJob both = job({first, folder_.file("b.txt", "b\xff")});
+  EXPECT_THROW(tokenize_files(tokenizer_, both), DataError);
+  folder_.file("b.txt", "mended");
+  int64_t resumed = -1;
+  tokenize_files(tokenizer_, both, [&](const TokenizeProgress& progress) {
+    if (resumed < 0) resumed = progress.resumed_bytes;
+  });
+  EXPECT_GT(resumed, 1'000'000);
+  EXPECT_EQ(written(), expected({text, "mended"}));
+}
+
 TEST_F(TokenizeFiles, DoesNotGoOnWithAnotherJob) {
   const std::string input = folder_.file("a.txt", long_text(3'000'000));
   TokenizeJob one = job({input});
