@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numbers>
 
+#include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
 #include "tests/e2e/run_fixture.h"
 
@@ -88,7 +89,7 @@ TEST_F(TextTrain, EndsWithASample) {
   const Finished again = succeeds(concat(" ", command.substr(0, command.rfind(" --seed"))));
   const std::string shown = result.out.substr(result.out.find("”:\n") + strlen("”:\n"));
   std::string expected = "  ";
-  for (const char c : again.out) expected += c == '\n' ? "\n  " : std::string(1, c);
+  for (const char c : visible_lines(again.out)) expected += c == '\n' ? "\n  " : std::string(1, c);
   expected.resize(expected.size() - 2);
   EXPECT_EQ(shown.substr(0, expected.size()), expected) << result.out;
 }

@@ -61,16 +61,17 @@ TEST_F(TrainTensor, ExpertsAreReportedWithTheirOwnGroups) {
                                        with_thousands(4 * 4 * 2 * (4 * 8 * 192) / 2))));
 }
 
-// At the start, 8 experts get nearly the same tokens and logits near 0. Then each of 4 layers has a
-// balancing loss of about 1 and a z-loss of about ln(8)²; over all layers together, the balancing
-// loss would be about 2, the experts per token.
+// At the start, logits are near 0. Then each of 4 layers has a balancing loss of at least 1, since
+// chosen experts have the larger probabilities, and a z-loss of about ln(8)²; over all layers
+// together, the balancing loss would be about 2, the experts per token.
 TEST_F(TrainTensor, ExpertsAreBalancedAsTheConfigurationSays) {
   const Finished run = train(
       "--preset tiny-moe --model.vocab_size=300 --dp 2 --ep 2 --batch 4 --seq 8 "
       "--train.balancing=layer --train.z_loss_coef=0.001");
   ASSERT_EQ(run.code, 0) << run.err;
   const auto step = steps().front();
-  EXPECT_NEAR(step["aux_loss"].get<double>(), 4, 1);
+  EXPECT_GE(step["aux_loss"].get<double>(), 4);
+  EXPECT_LT(step["aux_loss"].get<double>(), 8);
   EXPECT_NEAR(step["z_loss"].get<double>(), 4 * std::log(8) * std::log(8), 2);
 }
 
