@@ -97,9 +97,9 @@ TEST(OlmoTraining, RefusesWhatItCannotDo) {
 
 TEST(OlmoTraining, ExpertsAreSharedByRanksOfAReplica) {
   const TrainingSetup setup = training_setup(
-      8, {.dp = {{.name = DataParallelType::hsdp, .shard_degree = 4}}, .ep = {{.degree = 2}}});
-  EXPECT_EQ(setup.dims, (ParallelDims{.dp_replicate = 2, .dp_shard = 4, .ep = 2}));
-  EXPECT_EQ(train_plan(8, setup.dims).group_of(GlobalRank{5}, "ep"), to_ranks({4, 5}));
+      4, {.dp = {{.name = DataParallelType::hsdp, .shard_degree = 2}}, .ep = {{.degree = 2}}});
+  EXPECT_EQ(setup.dims, (ParallelDims{.dp_replicate = 2, .dp_shard = 2, .ep = 2}));
+  EXPECT_EQ(train_plan(4, setup.dims).group_of(GlobalRank{3}, "ep"), to_ranks({2, 3}));
 }
 
 }  // namespace
