@@ -9,6 +9,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/text/internal/newer_characters.h"
 #include "tessera/text/internal/pattern.h"
 #include "tessera/text/internal/utf8.h"
 
@@ -24,7 +25,25 @@ class NormalForm {
  public:
   explicit NormalForm(int options) : options_(static_cast<utf8proc_option_t>(options)) {}
 
+  /// Newer characters stay where they are, and marks behind them are theirs.
   void append(std::string_view text, std::string& out) {
+    size_t begin = 0;
+    for (size_t at = 0; at < text.size();) {
+      const std::string_view rest = text.substr(at);
+      const size_t width = width_of(rest[0]);
+      if (width > 1 && is_newer(first_character(rest))) {
+        append_known(text.substr(begin, at - begin), out);
+        out += rest.substr(0, width);
+        begin = at + width;
+      }
+      at += width;
+    }
+    append_known(text.substr(begin), out);
+  }
+
+ private:
+  void append_known(std::string_view text, std::string& out) {
+    if (text.empty()) return;
     const auto bytes = static_cast<utf8proc_ssize_t>(text.size());
     const auto* const begin = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
     if (characters_.size() < 4 * text.size() + 4) characters_.resize(4 * text.size() + 4);
@@ -40,7 +59,6 @@ class NormalForm {
     }
   }
 
- private:
   utf8proc_ssize_t decompose(const utf8proc_uint8_t* begin, utf8proc_ssize_t bytes) {
     return utf8proc_decompose(begin, bytes, characters_.data(), std::ssize(characters_), options_);
   }
