@@ -63,7 +63,7 @@ std::string DecodeStream::finish() {
   return rest;
 }
 
-std::string DecodeStream::emit(std::string text) {
+std::string DecodeStream::emit(const std::string& text) {
   if (text.size() <= shown_) return "";
   return text.substr(std::exchange(shown_, text.size()));
 }

@@ -53,7 +53,7 @@ bool is_u16(int64_t vocab_size) {
 }
 
 std::string file_name(const std::string& text) {
-  fs::path path = whole_path(text);
+  const fs::path path = whole_path(text);
   return path.has_stem() ? path.stem().string() : "texts";
 }
 

@@ -110,7 +110,7 @@ class DecodeStream {
   std::string finish();
 
  private:
-  std::string emit(std::string text);
+  std::string emit(const std::string& text);
   void forget_shown();
 
   Tokenizer tokenizer_;
