@@ -75,11 +75,14 @@ void keep_freed_memory() {
 #endif
 }
 
+bool lies_in(const std::string& path, const std::string& folder) {
+  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !from.empty() && *from.begin() != "..";
+}
+
 // A new run removes the previous one in its folder, so it must not start from what that one left.
 void check_apart(std::string_view what, const std::string& path, const std::string& run) {
-  if (path.empty()) return;
-  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(run));
-  TSR_CHECK(from.empty() || *from.begin() == "..", "the ", what, " ", path,
+  TSR_CHECK(path.empty() || !lies_in(path, run), "the ", what, " ", path,
             " lies in the run directory ", run,
             ", whose content this run would replace; choose another run directory");
 }
@@ -89,10 +92,8 @@ void check_texts_apart(const TrainConfig& config) {
   for (const std::string& text : texts_to_encode(config)) {
     if (!fs::is_directory(text)) continue;
     for (const std::string& written : {config.run.dir, token_cache(config)}) {
-      const fs::path from = fs::weakly_canonical(written).lexically_relative(
-          fs::weakly_canonical(text));
-      TSR_CHECK(from.empty() || *from.begin() == "..", "the folder of texts ", text, " contains ",
-                written, ", which this run writes to; choose --run-dir and --data.cache outside it");
+      TSR_CHECK(!lies_in(written, text), "the folder of texts ", text, " contains ", written,
+                ", which this run writes to; choose --run-dir and --data.cache outside it");
     }
   }
 }

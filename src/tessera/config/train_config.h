@@ -81,7 +81,7 @@ struct TrainSection {
   std::string token_drop_policy = "probs";
   std::string balancing = "model";  // What the balancing loss of experts compares.
   double z_loss_coef = 0;           // Of the routers' logits; 0: none.
-  int64_t check_replicas = 0;  // Steps between two comparisons; 0: none.
+  int64_t check_replicas = 0;       // Steps between two comparisons; 0: none.
   bool deterministic = false;
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
