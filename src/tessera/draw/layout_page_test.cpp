@@ -64,6 +64,9 @@ TEST(LayoutPage, TrafficIsThereWhereAStepIs) {
   EXPECT_DOUBLE_EQ(traffic["per_link"]["in node"], 8 * traffic["bytes"].get<double>());
   EXPECT_EQ(kind_of(data, "dp_replicate")["groups_per_link"]["across racks"], 4);
   EXPECT_EQ(data["symbols"].size(), 4U);
+  LayoutPage dense = page_of("megatron", 8, {{"--tp", "2"}});  // Has a group of experts of size 1.
+  dense.step = page.step;
+  EXPECT_EQ(data_of(dense)["symbols"].size(), 4U);
 }
 
 TEST(LayoutPage, OneKindMayCarryTwoThings) {

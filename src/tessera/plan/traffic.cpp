@@ -301,7 +301,7 @@ const char* traffic_assumptions() {
 
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step) {
   const Letters at = letters_of(layout, step);
-  const bool experts = layout.find(Role::kExpert) != nullptr || step.expert_parameters > 0;
+  const bool experts = layout.size(Role::kExpert) > 1 || step.expert_parameters > 0;
   std::vector<Symbol> symbols{
       {"A",
        "bytes of a micro-batch's activations on a rank: 2 · micro-batch · sequence/cp · hidden",
