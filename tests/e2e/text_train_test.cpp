@@ -231,6 +231,7 @@ TEST_F(TokenizedTrain, RefusesBeforeRanksStart) {
           "give --data.document_end=659");
   refused(concat(" train --model ", kModels, "untied --run-dir ", run_, " --data ", text_), 2,
           "has no tokenizer.json, and its vocabulary of 48");
+  refused(train(concat(two, "--data ", folder_.path())), 2, "which is written to");
   EXPECT_FALSE(fs::exists(folder_.path("tokens")) && !cached().empty() &&
                cached()[0].ends_with(".bin"));
 }

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
 #include "cli/train/encode.h"
@@ -75,27 +76,11 @@ void keep_freed_memory() {
 #endif
 }
 
-bool lies_in(const std::string& path, const std::string& folder) {
-  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
-  return !from.empty() && *from.begin() != "..";
-}
-
 // A new run removes the previous one in its folder, so it must not start from what that one left.
 void check_apart(std::string_view what, const std::string& path, const std::string& run) {
   TSR_CHECK(path.empty() || !lies_in(path, run), "the ", what, " ", path,
             " lies in the run directory ", run,
             ", whose content this run would replace; choose another run directory");
-}
-
-// Files that the run writes would be texts to encode, and those would have changed.
-void check_texts_apart(const TrainConfig& config) {
-  for (const std::string& text : texts_to_encode(config)) {
-    if (!fs::is_directory(text)) continue;
-    for (const std::string& written : {config.run.dir, token_cache(config)}) {
-      TSR_CHECK(!lies_in(written, text), "the folder of texts ", text, " contains ", written,
-                ", which this run writes to; choose --run-dir and --data.cache outside it");
-    }
-  }
 }
 
 std::string local_time() {
@@ -324,7 +309,6 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
     config.run.dir = folder->path();
     check_apart("model", config.model.path, config.run.dir);
     check_apart("tokenizer", config.data.tokenizer, config.run.dir);
-    check_texts_apart(config);
     encode_texts_of(config);
   }
   keep_freed_memory();
