@@ -217,6 +217,23 @@ TEST_F(TokenizedTrain, EvalIsTheSameInEveryLayout) {
   EXPECT_EQ(other["bytes"], all["bytes"]);
 }
 
+TEST_F(TokenizedTrain, EvalKeepsPackedDocumentsApart) {
+  const std::string texts = folder_.path("texts");
+  fs::create_directory(texts);
+  for (const int i : {10, 20, 30}) folder_.file(concat("texts/", i, ".txt"), sentences(i));
+  succeeds(train(concat("--nproc 1 --data ", texts, " ", shaped_)));
+  const std::string joined = concat("--dtype fp64 --data ", texts, " --model ", run_, " ");
+  const std::string packed = joined + "--data.documents=true --data.document_end=659 ";
+  const json alone = eval(packed);
+  EXPECT_EQ(alone["tokens"].get<int64_t>(), eval(joined)["tokens"].get<int64_t>() - 2)
+      << "nothing predicts the first token of the second and the third document";
+  EXPECT_TRUE(alone["bits_per_byte"].is_null());
+  for (const char* const layout : {"--cp 2", "--dp 2", "--tp 2"}) {
+    // Sums in float64, in another order.
+    EXPECT_NEAR(eval(packed + layout)["loss"], alone["loss"], 1e-10) << layout;
+  }
+}
+
 TEST_F(TokenizedTrain, RefusesBeforeRanksStart) {
   const std::string two = concat("--dp 2 ", shaped_);
   refused(train(concat(two, "--data ", folder_.file("b.txt", "grid \xff\n"))), 1, "b.txt");
