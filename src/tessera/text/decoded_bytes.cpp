@@ -28,8 +28,10 @@ class ByteCounter {
   void add(int64_t token) {
     ids_.push_back(token);
     if (ids_.size() < kSegment) return;
+    const bool may_wait = ids_.size() < kLongest;
+    if (may_wait && is_cut(tokenizer_.decode({{token}}))) return;
     const std::string text = tokenizer_.decode(ids_);
-    if ((is_cut(text) || is_cut(tokenizer_.decode({{token}}))) && ids_.size() < kLongest) return;
+    if (may_wait && is_cut(text)) return;
     bytes_ += static_cast<int64_t>(text.size()) - before_;
     begin_behind(token);
   }
