@@ -63,11 +63,15 @@ configure_torch() {
   die "LibTorch in $torch_dir cannot be used; name another one by Torch_DIR"
 }
 
+# Before the first configuration: a compiler launcher that comes later would compile everything anew.
+wish_before_first() { [[ -e $root/build/release/CMakeCache.txt ]] || wish_for_ccache; }
+
 build_core() {
   # What somebody else has built can be used as it is.
   [[ ! -x $bin/tessera || -w $root/build ]] || return 0
   lock_build
   need core
+  wish_before_first
   configure_core
   compile release tessera
   unlock_build
@@ -76,9 +80,20 @@ build_core() {
 build_torch() {
   lock_build
   need core
+  wish_before_first
   configure_torch
   compile release tessera tessera-torch
   unlock_build
+}
+
+build_examples() {
+  lock_build
+  need core
+  wish_before_first
+  configure_torch TESSERA_EXAMPLES=ON
+  compile release tessera tessera-torch examples
+  unlock_build
+  say "the programs are in build/release/bin/examples"
 }
 
 # build_everything [tools]: with what the tests of the code's form run.
@@ -86,7 +101,7 @@ build_everything() {
   local settings=(TESSERA_TESTS=ON)
   lock_build
   need core tests
-  wish_for_ccache
+  wish_before_first
   choose_torch
   if [[ ${1-} == tools ]]; then
     need_tools

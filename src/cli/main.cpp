@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/called_as.h"
 #include "cli/parse.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
@@ -27,7 +28,7 @@ int explain_unknown(std::string_view word) {
   }
   if (flag) names = {"--help", "--version"};
   std::cerr << "tessera: unknown " << (flag ? "flag" : "verb") << " '" << visible(word) << "'"
-            << did_you_mean(word, names) << "\n`tessera --help` lists the verbs.\n";
+            << did_you_mean(word, names) << "\n`" << called_as() << " --help` lists the verbs.\n";
   return kBadUsage;
 }
 

@@ -1,11 +1,15 @@
 #include "cli/parse.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <iostream>
+#include <limits>
 #include <set>
 
+#include "cli/help.h"
 #include "cli/terminal.h"
 #include "tessera/base/check.h"
 #include "tessera/base/checked.h"
@@ -91,6 +95,13 @@ std::string explain_misuse(const CLI::App& app, const std::vector<std::string>& 
   return error.what();
 }
 
+// Programs that read the help get whole lines.
+size_t help_width() {
+  constexpr int64_t kWidest = 120;
+  if (isatty(STDOUT_FILENO) == 0) return std::numeric_limits<size_t>::max();
+  return static_cast<size_t>(std::min(terminal_width(), kWidest));
+}
+
 // If a launcher started this rank, it shows the error file, once for all ranks.
 int explain(const std::exception& error, int code) {
   const std::string words = error_words(error);
@@ -126,7 +137,7 @@ void add_color(CLI::App& app, std::string& value) {
 
 std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
   app.allow_extras();
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(kHelpColumn);
   const std::vector<std::string> words = arguments;
   std::ranges::reverse(arguments);  // CLI11 reads the vector from its end.
   std::string problem = explain_equals(app, words);
@@ -137,7 +148,7 @@ std::optional<int> parse(CLI::App& app, std::vector<std::string> arguments) {
       problem = explain_extra(app);
     }
   } catch (const CLI::Success&) {
-    std::cout << app.help();
+    std::cout << folded_help(app.help(), help_width());
     return kOk;
   } catch (const CLI::ParseError& error) {
     problem = explain_misuse(app, words, error);

@@ -4,18 +4,13 @@
 
 #include "tessera/base/check.h"
 #include "tessera/base/terminal_text.h"
+#include "tessera/base/wrap.h"
 
 namespace tessera::cli {
 namespace {
 
-// Characters on the screen: UTF-8 continuation bytes have no width.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string pad(const std::string& text, size_t width, Align align) {
-  const std::string space(width - std::min(width, width_of(text)), ' ');
+  const std::string space(width - std::min(width, length_of(text)), ' ');
   return align == Align::kLeft ? text + space : space + text;
 }
 
@@ -38,7 +33,7 @@ std::string Table::to_string() const {
   lines.insert(lines.end(), rows_.begin(), rows_.end());
   std::vector<size_t> widths(columns_.size(), 0);
   for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], length_of(line[i]));
   }
   std::string text;
   for (const auto& line : lines) {

@@ -88,7 +88,7 @@ TEST_F(Trace, OperationsThatDiffer) {
 TEST_F(Trace, ADumpIsMissing) {
   const std::string folder = dumps("behind");
   fs::remove(folder + "/rank_2.json");
-  const Finished finished = trace(folder + "/*.json --out other.json");
+  const Finished finished = trace(folder + " --out other.json");
   EXPECT_EQ(finished.code, 0) << finished.err;
   expect_in(finished.out, "dumps of 3 of 4 ranks\n");
   expect_in(finished.out, "\nno dump of rank 2\nrank 2 is behind: it left no dump\n");
@@ -112,10 +112,11 @@ TEST_F(Trace, BadInputIsRefusedAndNothingWritten) {
   testkit::run("sed s/job-7/job-8/ " + good + "/rank_1.json >" + good + "/other");
   testkit::run("sed 's/\"restart\":0/\"restart\":1/' " + good + "/rank_1.json >" + good + "/again");
   testkit::run("head -c 1000 " + first + " >" + good + "/cut");
-  testkit::run("truncate -s 70M " + good + "/large; touch " + good + "/empty");
+  testkit::run("truncate -s 70M " + good + "/large; touch " + good + "/empty; mkdir " + good +
+               "/none");
   const std::vector<Refusal> refusals{
       {"", 2, "no dumps were given; name the files that the ranks wrote"},
-      {good, 2, " is a folder; name the dumps in it"},
+      {good + "/none", 2, "/none holds no dumps"},
       {"no_such_file", 1, "cannot open no_such_file"},
       {first + " " + first, 2, "are both from rank 0; give one dump per rank"},
       {first + " " + good + "/other", 2, "are from different jobs, 'job-7' and 'job-8'"},

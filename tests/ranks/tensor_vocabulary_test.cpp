@@ -14,8 +14,7 @@
 #include "tessera/layer/linear.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/parallel/recompute/recompute.h"
-#include "tessera/parallel/tensor/column_linear.h"
-#include "tessera/parallel/tensor/vocabulary.h"
+#include "tessera/parallel/tensor/head_loss.h"
 #include "tests/ranks/tensor_parts.h"
 #include "tests/testkit/contains.h"
 #include "tests/testkit/ranks.h"
@@ -160,13 +159,16 @@ struct Language {
     return token_loss(tessera::linear(hidden, tied ? embedding : head), targets);
   }
 
-  at::Tensor made(const at::Tensor& own_embedding, const at::Tensor& own_head) const {
+  // The logits of 1 byte at a time are those of one position.
+  at::Tensor made(const at::Tensor& own_embedding, const at::Tensor& own_head,
+                  int64_t piece_bytes) const {
     const Unit unit{.name = "embedding", .forward = [&](const at::Tensor& ids, const Pass& pass) {
                       return at::tanh(vocabulary_embed(ids, own_embedding, vocabulary, pass));
                     }};
     const Pass pass{.tensor = &tensor};
     const at::Tensor hidden = recompute(unit, what).forward(tokens, pass);
-    return vocabulary_loss(column_linear(hidden, own_head, {}, pass), targets, vocabulary, pass);
+    const HeadLossOptions options{.piece_bytes = piece_bytes};
+    return head_loss(hidden, own_head, targets, vocabulary, pass, options);
   }
 
   Numbers numbers = Numbers(3);
@@ -184,13 +186,13 @@ void expect_rows(const at::Tensor& own, const at::Tensor& whole, const Span& row
       << what;
 }
 
-void check_language(const Language& language, bool tied) {
+void check_language(const Language& language, bool tied, int64_t piece_bytes) {
   const at::Tensor expected = language.expected(tied);
   expected.backward();
   const Span& rows = language.vocabulary.rows;
   const at::Tensor embedding = part_of(language.embedding, 0, rows);
   const at::Tensor head = tied ? embedding : part_of(language.head, 0, rows);
-  const at::Tensor loss = language.made(embedding, head);
+  const at::Tensor loss = language.made(embedding, head, piece_bytes);
   loss.backward();
   RANK_EXPECT(largest_difference(loss.detach(), expected.detach()) < kTolerance);
   expect_rows(embedding, language.embedding, rows, "embedding");
@@ -203,7 +205,10 @@ void check_languages(const World& world) {
       for (const bool sequence : {false, true}) {
         for (const bool tied : {false, true}) {
           for (const Recompute what : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-            check_language(Language(world.group(), vocab_size, cut, sequence, what), tied);
+            for (const int64_t piece_bytes : {int64_t{1}, int64_t{1} << 30}) {
+              check_language(Language(world.group(), vocab_size, cut, sequence, what), tied,
+                             piece_bytes);
+            }
           }
         }
       }
@@ -229,6 +234,43 @@ void check_traffic(const World& world) {
   const auto size = static_cast<double>(world.size());
   const double formula = 2 * (size - 1) / size * 3 * 8 * 6;  // 6 positions in float64.
   RANK_EXPECT(std::abs(loss.bytes() - formula) < 1e-6) << loss.bytes() << " " << formula;
+}
+
+// In pieces, with a scale, ignored targets, uneven pieces and frozen operands, without other ranks.
+void check_head_loss(const World& world) {
+  const TensorParallel alone{world.group({world.rank()})};
+  const Pass pass{.tensor = &alone};
+  Numbers numbers(11);
+  const at::Tensor x = numbers.leaf({2, 5, 4}), weight = numbers.leaf({9, 4});
+  at::Tensor targets = random_tokens({2, 5}, 9, numbers);
+  targets[1][3] = -100;
+  const VocabularyRows all{{0, 9}, 9};
+  HeadLossOptions options{.loss = {.ignore_index = -100, .count_ignored = true}};
+  const auto results = [&](int64_t piece_bytes) {
+    options.piece_bytes = piece_bytes;
+    for (const at::Tensor& leaf : {x, weight}) leaf.mutable_grad() = at::Tensor();
+    const at::Tensor loss = head_loss(x, weight, targets, all, pass, options);
+    (loss * 3).backward();
+    return std::vector{loss.detach(), x.grad(), weight.grad()};
+  };
+  const auto whole = results(1 << 20);
+  for (const int64_t positions : {1, 2, 4}) {
+    const auto got = results(positions * 2 * 9 * 8);
+    for (size_t i = 0; i < got.size(); ++i) {
+      RANK_EXPECT(largest_difference(got[i], whole[i]) < kTolerance) << positions << ", " << i;
+    }
+  }
+  options.piece_bytes = 1;
+  const at::Tensor of_weight = head_loss(x.detach(), weight, targets, all, pass, options);
+  weight.mutable_grad() = at::Tensor();
+  (of_weight * 3).backward();
+  RANK_EXPECT(largest_difference(weight.grad(), whole[2]) < kTolerance);
+  const at::Tensor frozen = head_loss(x.detach(), weight.detach(), targets, all, pass, options);
+  RANK_EXPECT(!frozen.requires_grad() && largest_difference(frozen, whole[0]) < kTolerance);
+  options.loss.count_ignored = false;
+  const std::string message =
+      message_of<ConfigError>([&] { head_loss(x, weight, targets, all, pass, options); });
+  RANK_EXPECT(contains(message, "set count_ignored")) << message;
 }
 
 void check_group_of_one(const World& world) {
@@ -285,6 +327,7 @@ void check_all(const World& world) {
   check_no_target_counts(world);
   check_languages(world);
   check_traffic(world);
+  check_head_loss(world);
   check_group_of_one(world);
   check_refusals(world);
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tessera/comm/collectives.h"
+#include "tests/testkit/device.h"
 #include "tests/testkit/spawn.h"
 
 namespace tessera::testkit {
@@ -17,7 +18,9 @@ constexpr const char* kMarker = "TESSERA_TEST_RANK";
 int64_t num_checks = 0;
 
 void run_as_rank(int64_t world_size, const std::function<void(World&)>& body) {
-  World world = World::connect({.backend = Backend::kGloo, .timeout = kWorldTimeout});
+  // Ranks with tensors on GPUs use NCCL if there are enough.
+  const Backend backend = device().is_cpu() ? Backend::kGloo : Backend::kAuto;
+  World world = World::connect({.backend = backend, .timeout = kWorldTimeout});
   ASSERT_EQ(world.size(), world_size);
   body(world);
   EXPECT_GT(num_checks, 0) << "rank " << world.rank().value << " checked nothing";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/called_as.h"
 #include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/ranks/flags.h"
@@ -92,7 +93,7 @@ void write_remarks(const RanksFlags& flags) {
   if (flags.html) std::cout << "\npage: " << visible(*flags.html) << "\n";
   if (!flags.is_example()) return;
   const Dialect& dialect = find_dialect(flags.dialect);
-  std::cout << "\nThis is an example. Your own layout:\n  tessera ranks "
+  std::cout << "\nThis is an example. Your own layout:\n  " << called_as() << " ranks "
             << (dialect.name == kDefaultDialect ? "" : concat("--dialect ", dialect.name, " "))
             << "--world 64 " << to_string(dialect.example)
             << "\n--svg FILE draws it, --html FILE explains it, --help lists all flags.\n";

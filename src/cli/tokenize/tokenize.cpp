@@ -4,6 +4,7 @@
 #include <iostream>
 #include <thread>
 
+#include "cli/called_as.h"
 #include "cli/parse.h"
 #include "cli/tokenize/screen.h"
 #include "cli/verbs.h"
@@ -56,8 +57,8 @@ void print_result(const Flags& flags, const TokenizeJob& job, const TokenizeProg
                       to_string(job.dtype), ") of ", with_thousands(done.documents - done.skipped),
                       done.documents - done.skipped == 1 ? " document" : " documents",
                       done.skipped > 0 ? concat("; ", done.skipped, " files are no text") : "",
-                      "\n", "Train on it: tessera train --model ", visible(flags.model), " --data ",
-                      visible(flags.output), kind_flag(job), "\n");
+                      "\n", "Train on it: ", called_as(), " train --model ", visible(flags.model),
+                      " --data ", visible(flags.output), kind_flag(job), "\n");
 }
 
 }  // namespace

@@ -5,19 +5,22 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 
+#include "cli/called_as.h"
 #include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "tessera/base/check.h"
-#include "tessera/base/shell.h"
 #include "tessera/base/terminal_text.h"
 #include "tessera/draw/flight_trace.h"
 
 namespace tessera::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Flags {
   std::vector<std::string> files;
@@ -26,23 +29,34 @@ struct Flags {
 };
 
 void add_flags(CLI::App& app, Flags& flags) {
-  app.add_option("files", flags.files, "dumps, one per rank")->type_name("FILES");
+  app.add_option("files", flags.files, "dumps, one per rank, or a folder of them")
+      ->type_name("FILES");
   app.add_option("--out", flags.out, "file for the trace (trace.json)")->type_name("FILE");
   add_color(app, flags.color);
   app.footer("ui.perfetto.dev opens the trace. Times are by the clock of each rank's host.\n");
 }
 
-std::string text_of(const std::string& path) {
-  TSR_CHECK(!std::filesystem::is_directory(path), path, " is a folder; name the dumps in it, e.g. ",
-            shell_word(path), "/*.json");
-  return read_file(path, kLargestFlightDump);
+// The dumps in a folder, or the path itself.
+std::vector<std::string> files_at(const std::string& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  TSR_CHECK(!files.empty(), path, " holds no dumps (*.json)");
+  std::ranges::sort(files);
+  return files;
 }
 
-std::vector<FlightDump> read_dumps(const std::vector<std::string>& paths) {
-  TSR_CHECK(!paths.empty(), "no dumps were given; name the files that the ranks wrote, e.g. ",
-            "tessera trace DIR/*.json");
+std::vector<FlightDump> read_dumps(const std::vector<std::string>& given) {
+  TSR_CHECK(!given.empty(), "no dumps were given; name the files that the ranks wrote, or their ",
+            "folder: ", called_as(), " trace DIR");
+  std::vector<std::string> paths;
   std::vector<FlightDump> dumps;
-  for (const std::string& path : paths) dumps.push_back(parse_flight_dump(text_of(path), path));
+  for (const std::string& one : given) std::ranges::copy(files_at(one), std::back_inserter(paths));
+  for (const std::string& path : paths) {
+    dumps.push_back(parse_flight_dump(read_file(path, kLargestFlightDump), path));
+  }
   check_one_run(dumps, paths);
   std::ranges::sort(dumps, {}, &FlightDump::rank);
   return dumps;

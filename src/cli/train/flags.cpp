@@ -74,7 +74,8 @@ void add_field(CLI::App& app, const ConfigField& field, ConfigLayers& layers) {
   }
   if (!field.off_flag.empty()) {
     const char* const off = is_switch(field) ? "false" : "0";
-    add_switch(app, field.off_flag, field, off, concat(field.name(), " = ", off), layers.flags);
+    add_switch(app, field.off_flag, field, off,
+               concat(field.name(), " = ", off, " (", field.help, ")"), layers.flags);
   }
   add_value(app, "--" + field.name(), field, layers.overrides)->group("");
 }

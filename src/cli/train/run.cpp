@@ -18,6 +18,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cli/called_as.h"
 #include "cli/files.h"
 #include "cli/parse.h"
 #include "cli/terminal.h"
@@ -97,6 +98,8 @@ struct Record {
   std::string start = local_time();
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<StepMetrics> steps = {};
+  int64_t wanted = 0;  // Steps at the end of the run.
+  size_t before = 0;   // Of `steps`: those of the processes that this one resumes.
 
   std::string duration() const {
     return clock_text(Seconds(std::chrono::steady_clock::now() - begin).count());
@@ -113,9 +116,13 @@ struct Record {
     if (steps.empty()) return "no step was done";
     const auto validation = validation_loss();
     const auto skipped = std::ranges::count_if(steps, &StepMetrics::skipped);
-    return concat(steps.size(), steps.size() == 1 ? " step" : " steps",
+    const size_t own = steps.size() - before;
+    const int64_t done = steps.back().step + 1;
+    return concat(done < wanted ? concat("stopped after ", done, " of ", wanted, " steps: ") : "",
+                  own, own == 1 ? " step" : " steps",
                   skipped == 0 ? "" : concat(" (", skipped, " skipped)"), " in ", duration(),
-                  ", loss ", fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
+                  before == 0 ? "" : concat(", ", steps.size(), " in all"), ", loss ",
+                  fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
                   validation ? ", validation loss " + fixed(*validation, 3) : "");
   }
 };
@@ -142,6 +149,8 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
               {"Versions", concat(version_text(), "libtorch ", TORCH_VERSION)}};
   const std::string sent = sent_of(config, record);
   if (!sent.empty()) page.run.emplace_back("Sent by rank 0 in the last step", sent);
+  const std::string memory = memory_text(config, record.steps);
+  if (!memory.empty()) page.run.emplace_back("Memory of rank 0", memory);
   page.mesh = mesh_pictures(config.parallel);
   page.pipeline = std::move(pipeline);
   for (ReportPicture& picture : expert_pictures(record.steps)) {
@@ -150,10 +159,18 @@ void write_report(const TrainConfig& config, const Record& record, const RunFold
   folder.write(RunFolder::kReport, draw_page(page));
 }
 
+// All steps of the run. They are read when they are needed: small values that stay while large ones
+// come and go would make the memory of a long run grow.
+std::vector<StepMetrics> steps_of(const RunFolder& folder) {
+  const std::string path = folder.path(RunFolder::kMetrics);
+  return fs::exists(path) ? read_metrics(path) : std::vector<StepMetrics>();
+}
+
 // A report helps to find out why a run failed. If it cannot be written, that error is printed
 // before the error of the run.
-void try_to_report(const TrainConfig& config, const Record& record, const RunFolder& folder) {
+void try_to_report(const TrainConfig& config, Record& record, const RunFolder& folder) {
   try {
+    record.steps = steps_of(folder);
     write_report(config, record, folder);
   } catch (const std::exception& error) {
     std::cerr << "tessera: " << visible_lines(error_words(error)) << "\n";
@@ -181,7 +198,7 @@ void announce(const TrainConfig& config, const TrainJob& job) {
       " steps of ", config.data.batch, " × ", config.data.seq, " tokens on ",
       ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
       job.options.first_step == 0 ? "" : concat(", resumed after step ", job.options.first_step),
-      "\n");
+      config.run.save ? "" : "; weights are not kept (--run.save=true keeps them)", "\n");
 }
 
 // The token files in place of texts.
@@ -205,13 +222,16 @@ void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& fold
 std::string next_steps(const TrainConfig& config, int code) {
   const std::string& dir = config.run.dir;
   const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
-  if (code == kResumeExitCode) {
-    return text + "\nnext: the same command with --resume continues the run\n";
+  if (code != kOk && config.run.save_every > 0) {
+    return concat(text, "\nnext: ", called_as(), " train --resume --run-dir ", shell_word(dir),
+                  " continues the run\n");
   }
+  if (code != kOk) return text + "\nThe run cannot be continued: --save-every N keeps its state\n";
   if (!config.run.save) return text + "\nnext: --run.save=true keeps the weights, too\n";
-  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: tessera export ",
-                shell_word(dir), " DIR\nor: tessera train --model ",
-                shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS\n");
+  return concat(text, ", and the weights in ", RunFolder::kModel, "/\nnext: ", called_as(),
+                " export ", shell_word(dir), " ", shell_word(dir + "/export"),
+                "\nor: ", called_as(), " train --model ",
+                shell_word(concat(dir, "/", RunFolder::kModel)), " --data YOURS --run.save=true\n");
 }
 
 // The weights of a run are of use without its tokenizer, too.
@@ -238,7 +258,7 @@ std::string save_text(const SaveReport& report) {
 }
 
 // All ranks train; rank 0 reports.
-int64_t train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, Record& record) {
+int64_t train_and_record(TrainJob& job, const std::optional<RunFolder>& folder) {
   std::optional<RunLog> log;
   std::optional<TrainScreen> screen;
   TrainerHooks hooks{.should_stop = [] { return signal_taken != 0; }};
@@ -247,7 +267,6 @@ int64_t train_and_record(TrainJob& job, const std::optional<RunFolder>& folder, 
     screen.emplace(job.options.steps, job.options.first_step);
     hooks.after_step = [&](const StepMetrics& step) {
       log->append(step);
-      record.steps.push_back(step);
       screen->show(step);
     };
   }
@@ -324,17 +343,17 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
                                     .size = shape.head_dim},
                           .experts_per_token = shape.num_experts_per_tok,
                           .expert_layers = shape.num_sparse_layers(),
-                          .expert_parameters = expert_parameter_count(shape)}};
-  if (folder && job.options.first_step > 0 && fs::exists(folder->path(RunFolder::kMetrics))) {
-    record.steps = read_metrics(folder->path(RunFolder::kMetrics));
-  }
+                          .expert_parameters = expert_parameter_count(shape)},
+                .wanted = config.train.steps};
+  if (folder) record.before = steps_of(*folder).size();
   int code = kOk;
   try {
-    code = exit_code_of(job, train_and_record(job, folder, record));
+    code = exit_code_of(job, train_and_record(job, folder));
   } catch (const std::exception&) {
     if (folder) try_to_report(config, record, *folder);
     throw;
   }
+  if (folder) record.steps = steps_of(*folder);
   if (folder) write_report(config, record, *folder);  // First: the weights may not fit on the disk.
   const bool ends = config.run.save && code != kResumeExitCode;
   if (folder && ends) {

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <thread>
 
+#include "cli/called_as.h"
 #include "cli/generate/codec.h"
 #include "cli/train/sample_text.h"
 #include "tessera/base/error_words.h"
@@ -53,7 +54,7 @@ std::string text_of(const Codec& codec, const std::vector<int64_t>& tokens) {
 }
 
 std::string command_of(const TrainConfig& config, const std::string& prompt) {
-  return concat("tessera generate --model ", shell_word(config.run.dir), " --prompt ",
+  return concat(called_as(), " generate --model ", shell_word(config.run.dir), " --prompt ",
                 shell_word(prompt), " --temperature ", kTemperature, " --tokens ",
                 config.run.sample);
 }

@@ -28,10 +28,6 @@ class Given {
 
   const Assignments& all() const { return all_; }
   bool has(const std::string& name) const { return names_.contains(name); }
-  bool has_section(std::string_view section) const {
-    return std::ranges::any_of(all_,
-                               [&](const auto& one) { return one.field->section == section; });
-  }
 
  private:
   Assignments all_;
@@ -135,9 +131,19 @@ void check_folder(const RunSection& run) {
             run.overwrite ? "--overwrite" : "--resume", " needs --run-dir DIR");
 }
 
-// Ranks that no other axis uses are replicas. Without any parallel key, a run uses both DP and PP.
-void derive_parallel(const Given& given, bool from_folder, ParallelSection& parallel) {
-  if (!from_folder && !given.has_section("parallel")) parallel.dp = parallel.pp = 2;
+// Whether all that is given about ranks fits a pipeline of any size.
+bool is_of_any_pipeline(const Given& given) {
+  return std::ranges::all_of(given.all(), [](const ConfigAssignment& one) {
+    return one.field->section != "parallel" || one.field->key == "schedule" ||
+           one.field->key == "microbatches";
+  });
+}
+
+// Ranks that no other axis uses are replicas. Without other parallel keys, a run uses both DP and
+// PP.
+void derive_parallel(const Given& given, bool from_folder, int64_t batch,
+                     ParallelSection& parallel) {
+  if (!from_folder && is_of_any_pipeline(given)) parallel.dp = parallel.pp = 2;
   const int64_t others =
       checked_product(std::array{parallel.tp, parallel.cp, parallel.pp}, "tp × cp × pp");
   if (!given.has("parallel.nproc")) {
@@ -145,8 +151,9 @@ void derive_parallel(const Given& given, bool from_folder, ParallelSection& para
   } else if (!given.has("parallel.dp") && parallel.nproc % others == 0) {
     parallel.dp = parallel.nproc / others;
   }
-  if (!given.has("parallel.microbatches") && parallel.pp > 1)
-    parallel.microbatches = 2 * parallel.pp;
+  if (!given.has("parallel.microbatches") && parallel.pp > 1) {
+    parallel.microbatches = std::clamp<int64_t>(batch / parallel.dp, 1, 2 * parallel.pp);
+  }
 }
 
 // Defaults that depend on other keys.
@@ -170,7 +177,7 @@ void derive(const Given& given, TrainConfig& config) {
   set("run.save", run.save, !from_folder);
   const bool samples = !from_folder && run.save && writes_fast(model.shape);
   set("run.sample", run.sample, samples ? kSampleTokens : 0);
-  derive_parallel(given, from_folder, parallel);
+  derive_parallel(given, from_folder, data.batch, parallel);
   set("run.record_every", run.record_every,
       from_folder || parallel.pp == 1 ? 0 : (train.steps + 3) / 4);
   check_folder(run);

@@ -179,7 +179,15 @@ TEST(ConfigLayers, RanksThatNoAxisTakesAreReplicas) {
       contains(refusal({.flags = {given("parallel.nproc", "3"), given("parallel.pp", "2")}}),
                "dp·tp·cp·pp is 2"));
   EXPECT_TRUE(contains(refusal({.flags = {given("parallel.dp", "9")}}), "too small for 9"));
-  EXPECT_TRUE(contains(refusal({.flags = {given("parallel.schedule", "zbv")}}), "give --pp"));
+  EXPECT_EQ(parallel({given("parallel.schedule", "zbv")}),
+            (ParallelSection{.nproc = 4, .dp = 2, .pp = 2, .schedule = "zbv", .microbatches = 4}));
+  EXPECT_EQ(parallel({given("data.batch", "5")}).microbatches, 2);
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.schedule", "zbv"), given("parallel.dp", "2")}}),
+               "--schedule zbv needs a pipeline; give --pp as well"));
+  EXPECT_TRUE(
+      contains(refusal({.flags = {given("parallel.microbatches", "2"), given("parallel.dp", "2")}}),
+               "--microbatches 2 needs a pipeline; give --pp as well"));
   EXPECT_TRUE(
       contains(refusal({.flags = {given("parallel.pp", "2"), given("optim.accumulate", "2")}}),
                "microbatches"));
@@ -201,6 +209,25 @@ TEST(TrainConfig, ExpertsThatDegreesDoNotDivideAreRefused) {
                                given("parallel.ep", "2"), given("parallel.etp", "2")}})
                 .parallel.ep,
             2);
+}
+
+TEST(TrainConfig, Float8NeedsBf16) {
+  const auto refused = [](std::vector<ConfigAssignment> flags) {
+    flags.push_back(given("parallel.dp", "1"));
+    return refusal({.flags = std::move(flags)});
+  };
+  EXPECT_EQ(refused({given("train.fp8", "rowwise")}),
+            "--fp8 rowwise is for computing in bf16, but this is fp32; give --dtype bf16 as well, "
+            "or leave it out");
+  EXPECT_TRUE(contains(refused({given("train.fp8_head", "true")}), "give --fp8 rowwise as well"));
+  EXPECT_TRUE(
+      contains(refused({given("train.fp8", "rowwise"), given("train.dtype", "bf16"),
+                        given("train.fp8_skip_first", "2"), given("train.fp8_skip_last", "3")}),
+               "are more than the 4 blocks of the model"));
+  const TrainConfig sharded = resolve(
+      {.flags = {given("train.fp8", "tensorwise"), given("parallel.dp", "2"),
+                 given("parallel.dp_type", "fsdp"), given("parallel.compute_dtype", "bf16")}});
+  EXPECT_EQ(sharded.train.fp8, "tensorwise");
 }
 
 TEST(TrainConfig, CapacitiesThatExpertsCannotHaveAreRefused) {

@@ -24,7 +24,9 @@ Fields parallel_fields() {
        .flag = "--dp",
        .least = 1,
        .most = kMostRanks,
-       .otherwise = "nproc / (tp · cp · pp), or 1; 2 without model.path and parallel keys"},
+       .otherwise = "nproc / (tp · cp · pp), or 1; 2 without model.path and parallel keys other "
+                    "than schedule "
+                    "and microbatches"},
       {.key = "tp",
        .target = at<&C::parallel, &ParallelSection::tp>,
        .help = "tensor parallelism: ranks that share each layer",
@@ -43,7 +45,8 @@ Fields parallel_fields() {
        .flag = "--pp",
        .least = 1,
        .most = kMostRanks,
-       .otherwise = "1; 2 without model.path and parallel keys"},
+       .otherwise =
+           "1; 2 without model.path and parallel keys other than schedule and microbatches"},
       {.key = "ep",
        .target = at<&C::parallel, &ParallelSection::ep>,
        .help = "expert parallelism: ranks that divide the experts; out of dp · cp · tp",
@@ -139,7 +142,7 @@ Fields parallel_fields() {
        .flag = "--microbatches",
        .least = 1,
        .most = kMostSize,
-       .otherwise = "2 · pp with a pipeline"},
+       .otherwise = "2 · pp with a pipeline, at most batch / dp"},
   };
 }
 

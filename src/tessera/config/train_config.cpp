@@ -131,9 +131,11 @@ void check_pipeline(const TrainConfig& config) {
     return;
   }
   const ParallelSection defaults;
-  TSR_CHECK(parallel.schedule == defaults.schedule && parallel.microbatches == 1, "--schedule ",
-            parallel.schedule, " and --microbatches ", parallel.microbatches,
-            " need a pipeline; give --pp as well, or leave them out");
+  const auto needs_pipeline = [](bool asked, std::string_view flag, const auto& value) {
+    TSR_CHECK(!asked, flag, " ", value, " needs a pipeline; give --pp as well, or leave it out");
+  };
+  needs_pipeline(parallel.schedule != defaults.schedule, "--schedule", parallel.schedule);
+  needs_pipeline(parallel.microbatches != 1, "--microbatches", parallel.microbatches);
   const bool records = parallel.cp > 1 || (parallel.dp > 1 && parallel.dp_type != "ddp");
   TSR_CHECK(
       config.run.record_every == 0 || records, "run.record_every=", config.run.record_every,
@@ -167,6 +169,24 @@ void check_routers(const TrainSection& train, const LlamaConfig& shape) {
   TSR_CHECK(factor > 0 || train.token_drop_policy == usual.token_drop_policy,
             "train.token_drop_policy=", train.token_drop_policy,
             " needs train.expert_capacity_factor above 0, e.g. 1.25; give both, or leave it out");
+}
+
+void check_fp8(const TrainConfig& config) {
+  const TrainSection& train = config.train;
+  const TrainSection usual;
+  if (train.fp8 == usual.fp8) {
+    const bool is_usual = train.fp8_skip_first == usual.fp8_skip_first &&
+                          train.fp8_skip_last == usual.fp8_skip_last &&
+                          train.fp8_head == usual.fp8_head;
+    TSR_CHECK(is_usual,
+              "train.fp8_skip_first, fp8_skip_last and fp8_head need products in float8; give "
+              "--fp8 rowwise as well, or leave them out");
+    return;
+  }
+  const std::string& compute = config.parallel.compute_dtype;
+  const std::string& dtype = compute == "same" ? train.dtype : compute;
+  TSR_CHECK(dtype == "bf16", "--fp8 ", train.fp8, " is for computing in bf16, but this is ", dtype,
+            "; give --dtype bf16 as well, or leave it out");
 }
 
 // A model from a folder has only model.path.
@@ -219,6 +239,11 @@ void check_shape(const TrainConfig& config, const LlamaConfig& shape) {
                                                 .tp = parallel.tp});
   check_experts(parallel, shape);
   check_routers(config.train, shape);
+  const int64_t skipped = config.train.fp8_skip_first + config.train.fp8_skip_last;
+  TSR_CHECK(skipped <= shape.num_hidden_layers,
+            "train.fp8_skip_first=", config.train.fp8_skip_first,
+            " and train.fp8_skip_last=", config.train.fp8_skip_last, " are more than the ",
+            shape.num_hidden_layers, " blocks of the model; choose less");
 }
 
 std::string token_cache(const TrainConfig& config) {
@@ -242,6 +267,7 @@ void check(const TrainConfig& config) {
   TSR_CHECK(config.train.validate_every == 0 || config.data.validation_share > 0,
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
+  check_fp8(config);
   check_context(config.parallel);
   check_documents(config);
   if (config.model.path.empty()) check_shape(config, config.model.shape);

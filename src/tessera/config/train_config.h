@@ -70,8 +70,12 @@ struct OptimSection {
 struct TrainSection {
   int64_t steps = 400;
   std::string dtype = "fp32";
-  int64_t threads = 0;  // Per rank; 0: the host's cores / its ranks.
-  int64_t seed = 0;     // Of the initial weights.
+  std::string fp8 = "none";    // Products of linear layers in float8: none, rowwise or tensorwise.
+  int64_t fp8_skip_first = 0;  // Blocks whose products stay in bf16.
+  int64_t fp8_skip_last = 0;
+  bool fp8_head = false;  // The product of the head, too.
+  int64_t threads = 0;    // Per rank; 0: the host's cores / its ranks.
+  int64_t seed = 0;       // Of the initial weights.
   std::string device = "cpu";
   int64_t validate_every = 0;         // Steps; 0: never.
   int64_t validate_batches = 8;       // At most; fewer if less data is held out.

@@ -22,6 +22,11 @@ void widen(double& least, double& greatest) {
   greatest += room;
 }
 
+ValueAxis exact_axis(double least, double greatest, int64_t most) {
+  widen(least, greatest);
+  return {least, greatest, round_step(greatest - least, most)};
+}
+
 CurvePoint mean_of(std::span<const CurvePoint> points) {
   CurvePoint sum;
   for (const CurvePoint& point : points) {
@@ -55,9 +60,10 @@ std::vector<double> ValueAxis::marks() const {
   return marks;
 }
 
-ValueAxis exact_axis(double least, double greatest, int64_t most) {
-  widen(least, greatest);
-  return {least, greatest, round_step(greatest - least, most)};
+ValueAxis step_axis(double least, double greatest, int64_t most) {
+  ValueAxis axis = exact_axis(least, greatest, most);
+  axis.step = std::max(axis.step, 1.0);
+  return axis;
 }
 
 ValueAxis round_axis(double least, double greatest, int64_t most) {

@@ -40,8 +40,9 @@ TEST(RoundAxis, OneValueHasRoomAroundIt) {
   }
 }
 
-TEST(ExactAxis, EndsWithItsValues) {
-  const ValueAxis axis = exact_axis(0, 229, 5);
+TEST(StepAxis, EndsWithItsValuesAndHasWholeMarks) {
+  EXPECT_EQ(step_axis(0, 2, 8).marks(), (std::vector<double>{0, 1, 2}));
+  const ValueAxis axis = step_axis(0, 229, 5);
   EXPECT_EQ(axis.high, 229);
   EXPECT_EQ(axis.marks(), (std::vector<double>{0, 50, 100, 150, 200}));
 }

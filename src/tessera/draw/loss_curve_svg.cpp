@@ -47,7 +47,7 @@ class Drawing {
  public:
   explicit Drawing(const LossCurve& curve) : curve_(curve) {
     const CurveExtent extent = extent_of(curve.series);
-    x_ = exact_axis(extent.x_least, extent.x_greatest, 8);
+    x_ = step_axis(extent.x_least, extent.x_greatest, 8);
     y_ = round_axis(extent.y_least, extent.y_greatest, 6);
   }
 

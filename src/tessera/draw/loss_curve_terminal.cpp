@@ -64,8 +64,8 @@ class Drawing {
       label_ = std::max(label_, static_cast<int64_t>(concat(mark).size()));
     }
     columns_ = std::max(kLeastWidth, options.width - label_ - 2);
-    x_ = exact_axis(extent_.x_least, extent_.x_greatest,
-                    std::max<int64_t>(1, columns_ / kColumnsPerMark));
+    x_ = step_axis(extent_.x_least, extent_.x_greatest,
+                   std::max<int64_t>(1, columns_ / kColumnsPerMark));
   }
 
   std::string draw() {

@@ -8,6 +8,7 @@
 
 #include "tessera/base/terminal_text.h"
 #include "tessera/base/text.h"
+#include "tessera/base/wrap.h"
 #include "tessera/topology/rank_text.h"
 
 namespace tessera {
@@ -18,11 +19,6 @@ constexpr size_t kWidest = 120;
 
 bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-}
-
-// Characters, not bytes.
-size_t length_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
 }
 
 std::string_view first_characters(std::string_view text, size_t count) {
@@ -37,22 +33,6 @@ std::string repeat(std::string_view piece, size_t times) {
   std::string text;
   for (size_t i = 0; i < times; ++i) text += piece;
   return text;
-}
-
-// Lines of at most `width` characters, broken at spaces; a longer word stays whole.
-std::vector<std::string> wrap(std::string_view text, size_t width) {
-  std::vector<std::string> lines;
-  for (const std::string_view paragraph : split(text, '\n')) {
-    std::string line;
-    for (const std::string_view word : split(paragraph, ' ')) {
-      if (!line.empty() && length_of(line) + 1 + length_of(word) > width) {
-        lines.push_back(std::exchange(line, ""));
-      }
-      line += concat(line.empty() ? "" : " ", word);
-    }
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 std::string indented(const std::vector<std::string>& lines, std::string_view indent) {

@@ -13,6 +13,10 @@
 namespace tessera {
 namespace {
 
+bool is_of_backtrace(std::string_view line) {
+  return line.starts_with("frame #") || line.starts_with("Exception raised from ");
+}
+
 // Without escape sequences (ESC [ … letter) and control characters other than tab.
 std::string plain(std::string_view line) {
   std::string text;
@@ -79,6 +83,7 @@ std::vector<std::string> last_lines(std::string_view text, size_t count, size_t 
   std::vector<std::string> lines;
   for (const std::string_view line : split(ends, '\n')) {
     std::string shown = cut(plain(line), width);
+    if (is_of_backtrace(shown)) continue;
     if (shown.find_first_not_of(" \t") != std::string::npos) lines.push_back(std::move(shown));
   }
   if (lines.size() > count) lines.erase(lines.begin(), lines.end() - static_cast<int64_t>(count));

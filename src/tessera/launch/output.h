@@ -31,7 +31,7 @@ class LinePrefixer {
 /// Keeps the end of a stream, in little memory.
 class Tail {
  public:
-  static constexpr size_t kBytes = size_t{4} << 10;
+  static constexpr size_t kBytes = size_t{32} << 10;  // A backtrace and what is before it.
 
   void add(std::string_view bytes);
   const std::string& text() const { return text_; }
@@ -41,6 +41,7 @@ class Tail {
 };
 
 /// The last lines of a text, without colours and control characters, each cut to `width` bytes.
+/// LibTorch's backtraces are left out: the message is before them.
 std::vector<std::string> last_lines(std::string_view text, size_t count, size_t width);
 
 /// The end of a file; "" if it cannot be read.

@@ -54,6 +54,9 @@ TEST(Tail, LastLinesAreShortAndPlain) {
   EXPECT_EQ(last_lines("1%\r2%\rdone", 2, 80), (Lines{"2%", "done"}));
   EXPECT_EQ(last_lines("\x1b[1;31mred\x1b[0m\a!", 2, 80), (Lines{"red!"}));
   EXPECT_EQ(last_lines("abcdef", 2, 3), (Lines{"abc…"}));
+  EXPECT_EQ(
+      last_lines("wrong\nException raised from f at x.cpp:1:\nframe #0: a\nframe #1: b\n", 1, 80),
+      (Lines{"wrong"}));
   EXPECT_EQ(last_lines("aäb", 2, 2), (Lines{"a…"})) << "no half characters";
 }
 

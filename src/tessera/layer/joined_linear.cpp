@@ -1,6 +1,4 @@
 #include <ATen/ops/cat.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -64,7 +62,8 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
       context->saved_data["queue"] = held(*pass.deferred);
     }
     context->save_for_backward(std::move(saved));
-    return split(product(x, weights, pass.kept), weights);
+    keep(pass.fp8, *context);
+    return split(product(x, weights, pass), weights);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -76,19 +75,20 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
                                    : Tensors(saved.begin() + 1, saved.end());
     const at::Tensor weight = *joined_rows(weights);
     const at::Tensor gradient = joined(gradients, weight.size(0));
+    const Fp8 fp8 = kept_fp8(*context);
     autograd::variable_list made(1 + weights.size() + 1);
     if (context->needs_input_grad(0)) {
-      made[0] = at::mm(gradient, weight).view(x.sizes());
+      made[0] = linear_input_gradient(gradient, weight, fp8).view(x.sizes());
     }
     if (defers) {
-      queue_in(context->saved_data["queue"]).add([x, gradient, weights] {
+      queue_in(context->saved_data["queue"]).add([x, gradient, weights, fp8] {
         const at::NoGradGuard no_grad;
-        const Tensors parts = weight_gradients(x, gradient, weights);
+        const Tensors parts = weight_gradients(x, gradient, weights, fp8);
         for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], parts[i]);
       });
       return made;
     }
-    const Tensors parts = weight_gradients(x, gradient, weights);
+    const Tensors parts = weight_gradients(x, gradient, weights, fp8);
     std::ranges::copy(parts, made.begin() + 1);
     return made;
   }
@@ -99,9 +99,11 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
     return product.split_with_sizes(sizes, -1);
   }
 
-  static at::Tensor product(const at::Tensor& x, at::TensorList weights, KeptResults* kept) {
-    const auto compute = [&] { return KeptResults::Results{at::linear(x, *joined_rows(weights))}; };
-    return kept_or_computed(kept, compute).at(0);
+  static at::Tensor product(const at::Tensor& x, at::TensorList weights, const Pass& pass) {
+    const auto compute = [&] {
+      return KeptResults::Results{linear_product(x, *joined_rows(weights), {}, pass.fp8)};
+    };
+    return kept_or_computed(pass.kept, compute).at(0);
   }
 
  private:
@@ -111,8 +113,8 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
   }
 
   static Tensors weight_gradients(const at::Tensor& x, const at::Tensor& gradient,
-                                  const Tensors& weights) {
-    const at::Tensor all = linear_weight_gradient(x, gradient);
+                                  const Tensors& weights, Fp8 fp8) {
+    const at::Tensor all = linear_weight_gradient(x, gradient, fp8);
     std::vector<int64_t> rows;
     for (const at::Tensor& weight : weights) rows.push_back(weight.size(0));
     return all.split_with_sizes(rows, 0);
@@ -137,7 +139,7 @@ std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeight
     return results;
   }
   if (!at::GradMode::is_enabled()) {
-    return JoinedLinear::split(JoinedLinear::product(x, weights, pass.kept), weights);
+    return JoinedLinear::split(JoinedLinear::product(x, weights, pass), weights);
   }
   if (pass.deferred != nullptr) {
     for (const at::Tensor& weight : weights) check_deferrable(weight);

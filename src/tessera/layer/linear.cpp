@@ -1,7 +1,6 @@
 #include "tessera/layer/linear.h"
 
 #include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -19,18 +18,19 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const at::Tensor& weight,
-                   const at::Tensor& bias) {
+void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const LinearWeights& layer,
+                   Fp8 fp8) {
   const at::NoGradGuard no_grad;
-  accumulate_gradient(weight, linear_weight_gradient(x, gradient));
+  const auto& [weight, bias] = layer;
+  accumulate_gradient(weight, linear_weight_gradient(x, gradient, fp8));
   if (bias.defined()) accumulate_gradient(bias, linear_bias_gradient(gradient));
 }
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
-                      const std::optional<at::Tensor>& bias, KeptResults* kept) {
-  const auto product = [&] { return linear_product(x, weight, bias); };
-  if (kept == nullptr) return product();
-  return kept->results([&] { return KeptResults::Results{product()}; }).at(0);
+                      const std::optional<at::Tensor>& bias, const Pass& pass) {
+  const auto product = [&] { return linear_product(x, weight, bias, pass.fp8); };
+  if (pass.kept == nullptr) return product();
+  return pass.kept->results([&] { return KeptResults::Results{product()}; }).at(0);
 }
 
 class DeferredLinear : public autograd::Function<DeferredLinear> {
@@ -43,30 +43,37 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
     context->saved_data["weight"] = weight;
     context->saved_data["bias"] = bias.value_or(at::Tensor());
     context->saved_data["queue"] = held(*pass.deferred);
-    return product_of(x, weight, bias, pass.kept);
+    keep(pass.fp8, *context);
+    return product_of(x, weight, bias, pass);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     const at::Tensor& gradient = gradients[0];
     const at::Tensor x = context->get_saved_variables()[0];
-    const at::Tensor weight = context->saved_data["weight"].toTensor();
-    const at::Tensor bias = context->saved_data["bias"].toTensor();
-    queue_in(context->saved_data["queue"]).add([=] { add_gradients(x, gradient, weight, bias); });
+    const LinearWeights layer{context->saved_data["weight"].toTensor(),
+                              context->saved_data["bias"].toTensor()};
+    const Fp8 fp8 = kept_fp8(*context);
+    queue_in(context->saved_data["queue"]).add([=] { add_gradients(x, gradient, layer, fp8); });
     const bool passed_on = context->needs_input_grad(0);
-    return {passed_on ? at::matmul(gradient, weight.detach()) : at::Tensor(), {}, {}, {}};
+    return {passed_on ? linear_input_gradient(gradient, layer.weight.detach(), fp8) : at::Tensor(),
+            {},
+            {},
+            {}};
   }
 };
 
-// A product that is kept from another run. The gradients have the bits of LibTorch's.
-class KeptLinear : public autograd::Function<KeptLinear> {
+// A product that is kept from another run, or in float8. Otherwise the gradients have the bits of
+// LibTorch's.
+class OwnLinear : public autograd::Function<OwnLinear> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                            KeptResults* kept) {
+                            const Pass& pass) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    return product_of(x, weight, bias, kept);
+    keep(pass.fp8, *context);
+    return product_of(x, weight, bias, pass);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -74,11 +81,10 @@ class KeptLinear : public autograd::Function<KeptLinear> {
     const autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor& gradient = gradients[0];
+    const Fp8 fp8 = kept_fp8(*context);
     autograd::variable_list made(4);
-    if (context->needs_input_grad(0)) {
-      made[0] = at::mm(as_matrix(gradient), saved[1]).view(x.sizes());
-    }
-    if (context->needs_input_grad(1)) made[1] = linear_weight_gradient(x, gradient);
+    if (context->needs_input_grad(0)) made[0] = linear_input_gradient(gradient, saved[1], fp8);
+    if (context->needs_input_grad(1)) made[1] = linear_weight_gradient(x, gradient, fp8);
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
       made[2] = linear_bias_gradient(gradient);
     }
@@ -91,10 +97,10 @@ class KeptLinear : public autograd::Function<KeptLinear> {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   const Pass& pass) {
   const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
-  if (!at::GradMode::is_enabled()) return product_of(x, weight, given, pass.kept);
+  if (!at::GradMode::is_enabled()) return product_of(x, weight, given, pass);
   if (pass.deferred == nullptr) {
-    return pass.kept == nullptr ? at::linear(x, weight, given)
-                                : KeptLinear::apply(x, weight, given, pass.kept);
+    const bool is_plain = pass.kept == nullptr && pass.fp8 == Fp8::kNone;
+    return is_plain ? at::linear(x, weight, given) : OwnLinear::apply(x, weight, given, pass);
   }
   check_deferrable(weight);
   check_deferrable(bias);
@@ -102,13 +108,26 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 }
 
 at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
-                          const std::optional<at::Tensor>& bias) {
+                          const std::optional<at::Tensor>& bias, Fp8 fp8) {
+  if (takes_fp8(x, weight, fp8)) {
+    const at::Tensor y = with_shape_of(x, fp8_product(as_matrix(x), weight, fp8));
+    return bias ? y.add_(*bias) : y;
+  }
   return is_of_few_rows(x, weight) ? few_rows_product(x, weight, bias)
                                    : at::linear(x, weight, bias);
 }
 
-at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient) {
-  return at::mm(as_matrix(gradient).t(), as_matrix(x));
+at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& weight, Fp8 fp8) {
+  const at::Tensor rows = as_matrix(gradient);
+  const at::Tensor made =
+      takes_fp8(rows, weight.t(), fp8) ? fp8_product(rows, weight.t(), fp8) : at::mm(rows, weight);
+  return with_shape_of(gradient, made);
+}
+
+at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient, Fp8 fp8) {
+  const at::Tensor left = as_matrix(gradient).t();
+  const at::Tensor right = as_matrix(x);
+  return takes_fp8(left, right.t(), fp8) ? fp8_product(left, right.t(), fp8) : at::mm(left, right);
 }
 
 at::Tensor linear_bias_gradient(const at::Tensor& gradient) {

@@ -20,7 +20,7 @@ struct LinearWeights {
 
 /// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With Pass::deferred
 /// the backward pass puts the gradients of weight and bias there; both must be leaves. Pass::kept
-/// keeps the product.
+/// keeps the product. With Pass::fp8 all three products are in float8, where takes_fp8().
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const Pass& pass = {});
 
@@ -32,10 +32,15 @@ std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeight
 
 /// The value of linear() alone, without autograd, for layers with a backward pass of their own.
 at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
-                          const std::optional<at::Tensor>& bias = std::nullopt);
+                          const std::optional<at::Tensor>& bias = std::nullopt,
+                          Fp8 fp8 = Fp8::kNone);
 
+/// The gradient of a linear layer's input: gradient·weight.
+at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& weight,
+                                 Fp8 fp8 = Fp8::kNone);
 /// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
-at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient);
+at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient,
+                                  Fp8 fp8 = Fp8::kNone);
 /// That of its bias.
 at::Tensor linear_bias_gradient(const at::Tensor& gradient);
 

@@ -9,6 +9,7 @@
 #include "tessera/base/export.h"
 #include "tessera/comm/group.h"
 #include "tessera/layer/documents.h"
+#include "tessera/layer/fp8.h"
 #include "tessera/layer/kept_results.h"
 #include "tessera/layer/weight_gradients.h"
 
@@ -63,6 +64,8 @@ struct Pass {
   const WeightGradients* deferred = nullptr;
   /// Where expensive layers keep their results for a second run; null if they keep none.
   KeptResults* kept = nullptr;
+  /// How linear layers round the operands of their products.
+  Fp8 fp8 = Fp8::kNone;
   /// Null if no layer is split over ranks, like a group of one. It must live until the end of the
   /// backward pass.
   const TensorParallel* tensor = nullptr;
@@ -82,6 +85,9 @@ struct Pass {
   /// The index of each token of this rank in the global batch, [rows, tokens] of int64, on the
   /// device of the model; undefined: 0, 1, 2, …
   at::Tensor places = {};
+  /// For the last unit, if the model's loss is_in_last_unit(): it returns the mean loss of these
+  /// targets. Undefined: its output.
+  at::Tensor targets = {};
   /// Whether only the routers' choices matter, so that layers after the last router may do nothing.
   bool only_routes = false;
   /// Whether the backward pass runs this forward pass a second time.

@@ -63,8 +63,18 @@ class ModelLoss {
     return function_(output, target, pass);
   }
 
+  /// The same loss of a model whose last unit returns it itself if Pass::targets is set, so that
+  /// its output need not exist as a whole.
+  ModelLoss in_last_unit() const {
+    ModelLoss made = *this;
+    made.is_in_last_unit_ = true;
+    return made;
+  }
+  bool is_in_last_unit() const { return is_in_last_unit_; }
+
  private:
   Function function_ = {};
+  bool is_in_last_unit_ = false;
 };
 
 /// A model as an ordered list of units and a loss. Each rank builds the units that it runs.

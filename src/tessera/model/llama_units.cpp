@@ -8,6 +8,7 @@
 #include "tessera/model/internal/llama_block.h"
 #include "tessera/model/weights.h"
 #include "tessera/parallel/tensor/column_linear.h"
+#include "tessera/parallel/tensor/head_loss.h"
 #include "tessera/parallel/tensor/vocabulary.h"
 #include "tessera/tensor/random.h"
 
@@ -18,6 +19,7 @@ using namespace model::detail;
 namespace {
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr VocabularyLossOptions kLoss{.ignore_index = kIgnoredTarget, .count_ignored = true};
 
 at::TensorOptions tensor_options(const LlamaOptions& options) {
   return at::device(options.device).dtype(options.dtype);
@@ -69,10 +71,13 @@ Unit head_unit(const LlamaConfig& config, const LlamaOptions& options, const at:
   if (!config.tie_word_embeddings) {
     unit.parameters.push_back(vocabulary_parameter("lm_head.weight", weight));
   }
-  unit.forward = [norm, weight](const at::Tensor& hidden, const Pass& pass) {
+  unit.forward = [norm, weight, size = config.vocab_size](const at::Tensor& hidden,
+                                                          const Pass& pass) {
     check_filled(weight);
     if (pass.only_routes) return hidden;
-    return column_linear(norm(hidden), weight, {}, pass);
+    if (!pass.targets.defined()) return column_linear(norm(hidden), weight, {}, pass);
+    return head_loss(norm(hidden), weight, pass.targets, vocabulary_rows(size, pass), pass,
+                     {.loss = kLoss});
   };
   return unit;
 }
@@ -128,12 +133,10 @@ Model llama_model(const LlamaConfig& config, const LlamaOptions& options) {
   Model model{
       .num_units = count,
       .build = [config, options](Span units) { return llama_units(config, options, units); },
-      .loss =
-          [size = config.vocab_size](const at::Tensor& logits, const at::Tensor& targets,
-                                     const Pass& pass) {
-            return vocabulary_loss(logits, targets, vocabulary_rows(size, pass), pass,
-                                   {.ignore_index = kIgnoredTarget, .count_ignored = true});
-          },
+      .loss = ModelLoss([size = config.vocab_size](const at::Tensor& logits,
+                                                   const at::Tensor& targets, const Pass& pass) {
+                return vocabulary_loss(logits, targets, vocabulary_rows(size, pass), pass, kLoss);
+              }).in_last_unit(),
       .ignored_target = kIgnoredTarget,
       .layers = {1, count - 1}};
   if (config.tie_word_embeddings) model.tied = {{kEmbedding, 0, count - 1}};

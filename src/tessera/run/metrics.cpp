@@ -21,6 +21,16 @@ double number(const JsonField& field) {
   return field.is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
 }
 
+using Bytes = std::map<std::string, int64_t, std::less<>>;
+
+Bytes bytes_of(const JsonField& root, const char* key) {
+  Bytes all;
+  if (!root.has(key)) return all;
+  root.at(key).members(
+      [&](const std::string& name, const JsonField& bytes) { all[name] = bytes.integer(); });
+  return all;
+}
+
 StepMetrics metrics_of(const JsonField& root) {
   StepMetrics metrics{.step = root.at("step").integer(),
                       .loss = number(root.at("loss")),
@@ -31,11 +41,8 @@ StepMetrics metrics_of(const JsonField& root) {
                       .mem_bytes = root.at("mem_bytes").integer()};
   if (root.has("validation_loss")) metrics.validation_loss = number(root.at("validation_loss"));
   if (root.has("loss_scale")) metrics.loss_scale = number(root.at("loss_scale"));
-  if (root.has("sent_bytes")) {
-    root.at("sent_bytes").members([&](const std::string& group, const JsonField& bytes) {
-      metrics.sent_bytes[group] = bytes.integer();
-    });
-  }
+  metrics.sent_bytes = bytes_of(root, "sent_bytes");
+  metrics.held_bytes = bytes_of(root, "held_bytes");
   if (root.has("aux_loss")) metrics.aux_loss = number(root.at("aux_loss"));
   if (root.has("z_loss")) metrics.z_loss = number(root.at("z_loss"));
   if (root.has("expert_load")) metrics.expert_load = root.at("expert_load").list(number);
@@ -74,6 +81,7 @@ std::string to_json(const StepMetrics& metrics) {
   if (metrics.validation_loss) object["validation_loss"] = *metrics.validation_loss;
   if (metrics.loss_scale) object["loss_scale"] = *metrics.loss_scale;
   if (!metrics.sent_bytes.empty()) object["sent_bytes"] = metrics.sent_bytes;
+  if (!metrics.held_bytes.empty()) object["held_bytes"] = metrics.held_bytes;
   if (metrics.aux_loss) object["aux_loss"] = *metrics.aux_loss;
   if (metrics.z_loss) object["z_loss"] = *metrics.z_loss;
   if (!metrics.expert_load.empty()) {

@@ -42,6 +42,7 @@ TEST(Metrics, KeepEveryBitOfANumber) {
   step.loss = 1.0 / 3;
   step.validation_loss = std::nextafter(2.0, 3.0);
   step.sent_bytes = {{"tp", int64_t{1} << 40}, {"norm", 8}};
+  step.held_bytes = {{"parameters", int64_t{1} << 40}, {"gradients", 1}};
   EXPECT_EQ(parse_step_metrics(to_json(step), "here"), step);
 }
 

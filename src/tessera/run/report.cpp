@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "tessera/base/number_text.h"
 #include "tessera/base/text.h"
 #include "tessera/config/fields.h"
 #include "tessera/draw/heat_map.h"
@@ -16,6 +17,7 @@
 #include "tessera/plan/traffic.h"
 #include "tessera/plan/train_plan.h"
 #include "tessera/run/run_folder.h"
+#include "tessera/schedule/choose.h"
 #include "tessera/schedule/measure.h"
 
 namespace tessera {
@@ -126,6 +128,17 @@ bool has_more_passes(const TrainConfig& config, const TrainingStep& step) {
          (!dense && (recompute == "selective" || step.microbatches > 1 || config.parallel.pp > 1));
 }
 
+bool has_several_stages(const ParallelSection& parallel) {
+  if (parallel.pp == 1) return false;
+  const Schedule schedule = choose_schedule(
+      {.word = parallel.schedule, .pp = parallel.pp, .microbatches = parallel.microbatches});
+  return schedule.num_stages() > parallel.pp;
+}
+
+std::string mebibytes_text(int64_t bytes) {
+  return fixed(static_cast<double>(bytes) / (1 << 20), 1) + " MiB";
+}
+
 // Whether the ranks have different numbers of rows or layers.
 bool is_uneven(const TrainConfig& config, const TrainingStep& step) {
   return step.micro_batch * step.microbatches * config.parallel.dp != config.data.batch ||
@@ -142,6 +155,8 @@ std::string sent_text(const TrainConfig& config, const ModelSize& model, const S
     expected = traffic_of(
         train_layout(dims_of(parallel), parallel.dp_type, model.expert_parameters > 0), shape);
   }
+  // The formula is that of one stage per rank.
+  if (has_several_stages(parallel)) std::erase_if(expected, [](auto& t) { return t.name == "pp"; });
   std::string text;
   for (const auto& [group, bytes] : step.sent_bytes) {
     text += concat(text.empty() ? "" : "\n", group, ": ", with_thousands(bytes), " bytes");
@@ -151,6 +166,25 @@ std::string sent_text(const TrainConfig& config, const ModelSize& model, const S
                    with_thousands(static_cast<int64_t>(std::llround(known->bytes))));
   }
   return text;
+}
+
+std::string memory_text(const TrainConfig& config, std::span<const StepMetrics> steps) {
+  const auto known =
+      std::ranges::find_if(steps.rbegin(), steps.rend(),
+                           [](const StepMetrics& step) { return !step.held_bytes.empty(); });
+  if (known == steps.rend()) return "";
+  const int64_t peak = steps.back().mem_bytes;
+  int64_t rest = peak;
+  std::string text;
+  const auto add = [&](const std::string& what, int64_t bytes) {
+    text += concat(text.empty() ? "" : "\n", what, ": ", mebibytes_text(bytes));
+    rest -= bytes;
+  };
+  for (const auto& [what, bytes] : known->held_bytes) add(what, bytes);
+  // On a CPU the peak is that of the whole process.
+  const bool is_cpu = config.train.device == "cpu";
+  if (rest > 0) add(is_cpu ? "activations and the program" : "activations and buffers", rest);
+  return text + "\npeak: " + mebibytes_text(peak);
 }
 
 LossCurve loss_curve(std::span<const StepMetrics> steps) {

@@ -33,6 +33,9 @@ struct ModelSize {
 /// one. "" if it sent nothing.
 std::string sent_text(const TrainConfig& config, const ModelSize& model, const StepMetrics& step);
 
+/// What rank 0 held and its peak, one line each. "" if no step says it.
+std::string memory_text(const TrainConfig& config, std::span<const StepMetrics> steps);
+
 /// The groups of the run's plan that have several ranks; empty for a single process.
 std::vector<ReportPicture> mesh_pictures(const ParallelSection& parallel);
 

@@ -178,13 +178,14 @@ struct Splits {
 };
 
 Stage pipeline_stage(const ModelStage& stage, const std::shared_ptr<DataParallel>& data_parallel,
-                     const Splits& splits) {
-  const auto forward = [units = stage.units, splits](const Tensors& inputs,
-                                                     const StagePass& given) {
+                     const Splits& splits, const ModelLoss& loss) {
+  const auto forward = [units = stage.units, splits, in_last_unit = loss.is_in_last_unit()](
+                           const Tensors& inputs, const StagePass& given) {
     Pass pass = splits.pass(given);
     at::Tensor x = inputs.at(0);
     for (const Unit& unit : units) {
       pass.unit = unit.name;
+      if (in_last_unit && &unit == &units.back()) pass.targets = given.target;
       x = unit.forward(x, pass);
     }
     return Tensors{x};
@@ -215,7 +216,8 @@ Schedule in_one_piece(const Schedule& schedule) {
 PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
   return [loss, splits](const Tensors& outputs, const at::Tensor& target) {
     splits.balance->before_backward();
-    return loss(outputs.at(0), target, {.tensor = splits.tensor.get()});
+    return loss.is_in_last_unit() ? outputs.at(0)
+                                  : loss(outputs.at(0), target, {.tensor = splits.tensor.get()});
   };
 }
 
@@ -241,7 +243,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   std::vector<Stage> made;
   for (size_t i = 0; i < stages.size(); ++i) {
     data_parallel[i]->start();
-    made.push_back(pipeline_stage(stages[i], data_parallel[i], splits));
+    made.push_back(pipeline_stage(stages[i], data_parallel[i], splits, model.loss));
   }
   TiedParameters tied(model, stages, options.schedule, plan);
   std::optional<Pipeline> whole_batch;

@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/format/weight_files.h"
+#include "tessera/layer/fp8.h"
 #include "tessera/model/llama.h"
 #include "tessera/schedule/choose.h"
 #include "tessera/train/compose.h"
@@ -68,10 +70,24 @@ Recompute recompute_of(const ParallelSection& parallel) {
   return parallel.recompute == "full" ? Recompute::kFull : Recompute::kSelective;
 }
 
+Fp8 fp8_of(const TrainSection& train) {
+  if (train.fp8 == "none") return Fp8::kNone;
+  return train.fp8 == "rowwise" ? Fp8::kRowwise : Fp8::kTensorwise;
+}
+
+Model with_fp8_of(const TrainSection& train, Model model) {
+  const Fp8 fp8 = fp8_of(train);
+  if (fp8 == Fp8::kNone) return model;
+  const auto [first, last] = model.layers;
+  if (train.fp8_head) model = with_fp8(std::move(model), fp8, {last, model.num_units});
+  return with_fp8(std::move(model), fp8,
+                  {first + train.fp8_skip_first, last - train.fp8_skip_last});
+}
+
 // Sets values from a checkpoint, from files, or initial ones.
 Model model_of(const TrainConfig& config, const LlamaConfig& shape, const LlamaOptions& options,
                const Checkpoint* checkpoint, Targets targets) {
-  Model model = llama_model(shape, options);
+  Model model = with_fp8_of(config.train, llama_model(shape, options));
   const bool all_count = targets == Targets::kAllCount && !config.data.documents;
   if (all_count) model.ignored_target.reset();
   if (model.balance) {

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "tessera/base/check.h"
 #include "tessera/optim/clip.h"
@@ -43,10 +45,19 @@ int64_t peak_memory(at::Device device) {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
+int64_t bytes_in(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
+}
+
+// From pinned memory, so that the host does not wait for what the device does before.
+at::Tensor copy_to(at::Device device, const at::Tensor& tensor) {
+  return device.is_cpu() ? tensor : tensor.pin_memory().to(device, /*non_blocking=*/true);
+}
+
 BatchTensors batch_of(const Engine& engine, const BatchSource& batches, int64_t step) {
   const auto [inputs, targets, documents] = batches.rows(step, engine.rows());
-  return {.inputs = inputs.to(engine.device()),
-          .targets = targets.to(engine.device()),
+  return {.inputs = copy_to(engine.device(), inputs),
+          .targets = copy_to(engine.device(), targets),
           .documents = documents};
 }
 
@@ -127,6 +138,20 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
   metrics.mem_bytes = peak_memory(engine.device());
   metrics.sent_bytes = sent_since(sent_before, engine);
   return metrics;
+}
+
+// Gradients are there until the next step begins.
+std::map<std::string, int64_t, std::less<>> held_bytes(const Engine& engine,
+                                                       const Optimizer& optimizer) {
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  for (const Parameter& parameter : engine.parameters()) {
+    parameters += bytes_in(parameter.tensor);
+    gradients += bytes_in(parameter.tensor.grad());
+  }
+  int64_t states = 0;
+  for (const OptimizerState& state : optimizer.state()) states += bytes_in(state.tensor);
+  return {{"parameters", parameters}, {"gradients", gradients}, {"optimizer", states}};
 }
 
 bool is_validated(const TrainerOptions& options, int64_t step) {
@@ -214,6 +239,7 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
+    if (step == options.first_step) metrics.held_bytes = held_bytes(engine, optimizer);
     metrics.ms = milliseconds_since(start);
     metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
     bad_steps.decide(metrics);

@@ -27,8 +27,8 @@ struct ValueAxis {
 /// equal, the axis extends a little to both sides.
 ValueAxis round_axis(double least, double greatest, int64_t most);
 
-/// From the first value to the last, not rounded.
-ValueAxis exact_axis(double least, double greatest, int64_t most);
+/// From the first step to the last, not rounded; ticks are whole steps.
+ValueAxis step_axis(double least, double greatest, int64_t most);
 
 /// The extremes of a curve's points; 0 to 1 if it has none.
 struct CurveExtent {

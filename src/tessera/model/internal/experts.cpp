@@ -64,7 +64,9 @@ Experts::Experts(const LlamaConfig& c, int64_t layer, const at::TensorOptions& o
 }
 
 at::Tensor Experts::operator()(const at::Tensor& x, const Pass& pass) const {
-  const at::Tensor logits = linear(x, router, {}, pass);
+  Pass exact = pass;  // A choice of experts must not depend on the rounding of float8.
+  exact.fp8 = Fp8::kNone;
+  const at::Tensor logits = linear(x, router, {}, exact);
   const Routing routing = route(logits, options);
   const at::Tensor weights = pass.balance == nullptr
                                  ? routing.weights

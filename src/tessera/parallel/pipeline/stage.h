@@ -30,6 +30,9 @@ struct StagePass {
   const Keywords* keywords = nullptr;  // Never null in a pipeline.
   /// Where a stage that defers puts its weight gradients; null if the backward is not split.
   const WeightGradients* deferred = nullptr;
+  /// On the last stage: the target of the loss, unless the caller wants the outputs. A stage may
+  /// compute the loss itself, as its only output, which PipelineOptions::loss then gets.
+  at::Tensor target = {};
 };
 
 /// Computes the outputs of one microbatch. They are sent to the next stage; their number and dtypes

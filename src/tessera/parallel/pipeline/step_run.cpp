@@ -167,15 +167,24 @@ void StepRun::forward(const Task& task) {
   Activation& activation =
       activations_.try_emplace(place, std::move(inputs), first, form_of(task)).first->second;
   const Keywords keywords = slices_.keywords(task.microbatch);
+  const bool last = task.stage == core_.last_stage();
+  const bool takes_target = last && has_loss() && !batch_.outputs;
   activation.forward(core_.stage(task.stage),
-                     {.stage = task.stage, .microbatch = task.microbatch, .keywords = &keywords});
-  if (task.stage == core_.last_stage()) {
+                     {.stage = task.stage,
+                      .microbatch = task.microbatch,
+                      .keywords = &keywords,
+                      .target = takes_target ? slices_.target(task.microbatch) : at::Tensor()});
+  if (last) {
     compute_loss(task, activation);
   } else {
     send_to_next(task, task.stage + 1, activation.outputs());
   }
   if (!training_) return void(activations_.erase(place));
   peak_ = std::max(peak_, static_cast<int64_t>(activations_.size()));
+}
+
+bool StepRun::has_loss() const {
+  return core_.options.loss && batch_.target.defined();
 }
 
 // The forward of the last stage ends with the loss, where its backward starts.
@@ -185,7 +194,7 @@ void StepRun::compute_loss(const Task& task, Activation& activation) {
       outputs_[task.microbatch].push_back(without_history(output));
     }
   }
-  if (!core_.options.loss || !batch_.target.defined()) return;
+  if (!has_loss()) return;
   const at::Tensor loss = core_.options.loss(activation.outputs(), slices_.target(task.microbatch));
   TSR_CHECK(loss.defined() && loss.numel() == 1, "the loss of microbatch ", task.microbatch,
             loss.defined() ? concat(" has ", loss.numel(), " elements") : " is undefined",

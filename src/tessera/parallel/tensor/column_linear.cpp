@@ -2,7 +2,6 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -24,16 +23,22 @@ namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
 using Layers = std::span<const LinearWeights>;
 
+std::optional<at::Tensor> bias_of(const LinearWeights& layer) {
+  return layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
+}
+
 // Writes a product into a part of a larger result.
-void write_product(const at::Tensor& x, const LinearWeights& layer, at::Tensor out) {
-  if (layer.bias.defined()) {
+void write_product(const at::Tensor& x, const LinearWeights& layer, Fp8 fp8, at::Tensor out) {
+  if (takes_fp8(x, layer.weight, fp8)) {
+    out.copy_(linear_product(x, layer.weight, bias_of(layer), fp8));
+  } else if (layer.bias.defined()) {
     at::addmm_out(out, layer.bias, x, layer.weight.t());
   } else {
     at::mm_out(out, x, layer.weight.t());
   }
 }
 
-Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& group) {
+Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& group, Fp8 fp8) {
   const int64_t batch = x.size(0);
   const int64_t positions = x.size(kPositions);
   GatherInPieces gather(x, group);
@@ -46,7 +51,7 @@ Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& grou
     const int64_t begin = piece.rank * positions + piece.positions.begin;
     for (size_t i = 0; i < layers.size(); ++i) {
       for (int64_t row = 0; row < batch; ++row) {
-        write_product(values[row], layers[i],
+        write_product(values[row], layers[i], fp8,
                       results[i][row].narrow(0, begin, piece.positions.size()));
       }
     }
@@ -54,42 +59,45 @@ Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& grou
   return results;
 }
 
-Tensors products(const at::Tensor& x, Layers layers, const TensorParallel& tensor) {
-  if (tensor.sequence && tensor.async) return products_in_pieces(x, layers, tensor.group);
+Tensors products(const at::Tensor& x, Layers layers, const TensorParallel& tensor, Fp8 fp8) {
+  if (tensor.sequence && tensor.async) return products_in_pieces(x, layers, tensor.group, fp8);
   const at::Tensor whole = tensor.sequence ? start_gather(x, tensor).wait() : x;
   Tensors results;
   for (const LinearWeights& layer : layers) {
-    const auto bias = layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
-    results.push_back(linear_product(whole, layer.weight, bias));
+    results.push_back(linear_product(whole, layer.weight, bias_of(layer), fp8));
   }
   return results;
 }
 
 // The sum over the layers.
 at::Tensor input_gradient(std::span<const at::Tensor> gradients,
-                          std::span<const at::Tensor> weights) {
-  at::Tensor sum = at::matmul(gradients[0], weights[0]);
+                          std::span<const at::Tensor> weights, Fp8 fp8) {
+  at::Tensor sum = linear_input_gradient(gradients[0], weights[0], fp8);
   at::Tensor rows = sum.flatten(0, -2);
   for (size_t i = 1; i < gradients.size(); ++i) {
-    rows.addmm_(gradients[i].flatten(0, -2), weights[i]);
+    const at::Tensor gradient = gradients[i].flatten(0, -2);
+    if (takes_fp8(gradient, weights[i].t(), fp8)) {
+      rows.add_(linear_input_gradient(gradient, weights[i], fp8));
+    } else {
+      rows.addmm_(gradient, weights[i]);
+    }
   }
   return sum;
 }
 
 // The same, summed over the ranks while it is computed.
 at::Tensor input_gradient_in_pieces(std::span<const at::Tensor> gradients,
-                                    std::span<const at::Tensor> weights,
-                                    const TensorParallel& tensor) {
-  const int64_t size = positions_per_rank(gradients[0], tensor);
+                                    std::span<const at::Tensor> weights, const LayerCall& call) {
+  const int64_t size = positions_per_rank(gradients[0], call.tensor);
   const auto compute = [&](const Piece& piece) {
     const int64_t begin = piece.rank * size + piece.positions.begin;
     Tensors cut;
     for (const at::Tensor& gradient : gradients) {
       cut.push_back(gradient.narrow(kPositions, begin, piece.positions.size()));
     }
-    return input_gradient(cut, weights);
+    return input_gradient(cut, weights, call.fp8);
   };
-  return reduce_scatter_in_pieces(compute, size, tensor.group);
+  return reduce_scatter_in_pieces(compute, size, call.tensor.group);
 }
 
 class ColumnLinear : public autograd::Function<ColumnLinear> {
@@ -102,7 +110,8 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     for (const LinearWeights& layer : call->layers) saved.push_back(layer.weight);
     context->save_for_backward(std::move(saved));
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return kept_or_computed(kept, [&] { return products(x, call->layers, call->tensor); });
+    return kept_or_computed(kept,
+                            [&] { return products(x, call->layers, call->tensor, call->fp8); });
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -123,9 +132,9 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     const bool in_pieces = call.tensor.sequence && call.tensor.async && call.deferred;
     at::Tensor partial;
     if (context->needs_input_grad(0) && in_pieces) {
-      made[0] = input_gradient_in_pieces(gradients, weights, call.tensor);
+      made[0] = input_gradient_in_pieces(gradients, weights, call);
     } else if (context->needs_input_grad(0)) {
-      partial = input_gradient(gradients, weights);
+      partial = input_gradient(gradients, weights, call.fp8);
     }
     if (gather) x = std::move(*gather).wait();
     std::optional<Work> sum;
@@ -154,7 +163,7 @@ std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const Linea
   if (tensor == nullptr) return linear(x, layers, pass);
   check_input(x);
   if (!at::GradMode::is_enabled()) {
-    return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor); });
+    return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor, pass.fp8); });
   }
   return ColumnLinear::apply(x, at::TensorList(parameters_of(layers)),
                              c10::make_intrusive<LayerCall>(pass, layers), pass.kept);

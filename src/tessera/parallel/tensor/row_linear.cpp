@@ -1,8 +1,6 @@
 #include "tessera/parallel/tensor/row_linear.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -20,20 +18,20 @@ namespace {
 namespace autograd = torch::autograd;
 
 at::Tensor sum_in_pieces(const at::Tensor& x, const at::Tensor& weight,
-                         const TensorParallel& tensor) {
+                         const TensorParallel& tensor, Fp8 fp8) {
   const int64_t size = positions_per_rank(x, tensor);
   const auto product = [&](const Piece& piece) {
     const int64_t begin = piece.rank * size + piece.positions.begin;
-    return at::linear(x.narrow(kPositions, begin, piece.positions.size()), weight);
+    return linear_product(x.narrow(kPositions, begin, piece.positions.size()), weight, {}, fp8);
   };
   return reduce_scatter_in_pieces(product, size, tensor.group);
 }
 
 at::Tensor sum_of_products(const at::Tensor& x, const LinearWeights& layer,
-                           const TensorParallel& tensor) {
+                           const TensorParallel& tensor, Fp8 fp8) {
   const at::Tensor sum = tensor.sequence && tensor.async
-                             ? sum_in_pieces(x, layer.weight, tensor)
-                             : start_sum(linear_product(x, layer.weight), tensor).wait();
+                             ? sum_in_pieces(x, layer.weight, tensor, fp8)
+                             : start_sum(linear_product(x, layer.weight, {}, fp8), tensor).wait();
   if (layer.bias.defined()) sum.add_(layer.bias);
   return sum;
 }
@@ -50,27 +48,32 @@ struct RowGradients {
   at::Tensor weight = {};
 };
 
-void write_input_gradient(const at::Tensor& values, const at::Tensor& weight, at::Tensor out) {
+void write_input_gradient(const at::Tensor& values, const at::Tensor& weight, Fp8 fp8,
+                          at::Tensor out) {
   for (int64_t row = 0; row < out.size(0); ++row) {
     at::Tensor part = out[row];
-    at::mm_out(part, values[row], weight);
+    if (takes_fp8(values[row], weight.t(), fp8)) {
+      part.copy_(linear_input_gradient(values[row], weight, fp8));
+    } else {
+      at::mm_out(part, values[row], weight);
+    }
   }
 }
 
 // Each piece serves both gradients before the next one is waited for.
 RowGradients gradients_in_pieces(const at::Tensor& gradient, const at::Tensor& x,
-                                 const at::Tensor& weight, const Group& group, Wanted wanted) {
+                                 const at::Tensor& weight, const LayerCall& call, Wanted wanted) {
   const int64_t size = gradient.size(kPositions);
-  GatherInPieces gather(gradient, group);
+  GatherInPieces gather(gradient, call.tensor.group);
   RowGradients made{.input = at::empty_like(x, at::MemoryFormat::Contiguous)};
   gather.for_each([&](const Piece& piece, const at::Tensor& values) {
     const int64_t begin = piece.rank * size + piece.positions.begin;
     const auto part_of = [&](const at::Tensor& all) {
       return all.narrow(kPositions, begin, piece.positions.size());
     };
-    write_input_gradient(values, weight, part_of(made.input));
+    write_input_gradient(values, weight, call.fp8, part_of(made.input));
     if (!wanted.weight) return;
-    const at::Tensor part = linear_weight_gradient(part_of(x), values);
+    const at::Tensor part = linear_weight_gradient(part_of(x), values, call.fp8);
     made.weight = made.weight.defined() ? made.weight.add_(part) : part;
   });
   if (!wanted.weight) made.whole = gather.whole();
@@ -78,12 +81,13 @@ RowGradients gradients_in_pieces(const at::Tensor& gradient, const at::Tensor& x
 }
 
 RowGradients gradients_of(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& weight,
-                          const TensorParallel& tensor, Wanted wanted) {
+                          const LayerCall& call, Wanted wanted) {
+  const TensorParallel& tensor = call.tensor;
   if (tensor.sequence && tensor.async && wanted.input) {
-    return gradients_in_pieces(gradient, x, weight, tensor.group, wanted);
+    return gradients_in_pieces(gradient, x, weight, call, wanted);
   }
   RowGradients made{.whole = tensor.sequence ? start_gather(gradient, tensor).wait() : gradient};
-  if (wanted.input) made.input = at::matmul(made.whole, weight);
+  if (wanted.input) made.input = linear_input_gradient(made.whole, weight, call.fp8);
   return made;
 }
 
@@ -96,8 +100,9 @@ class RowLinear : public autograd::Function<RowLinear> {
     const LinearWeights& layer = call->layers[0];
     context->save_for_backward({x, layer.weight});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return kept_or_computed(
-        kept, [&] { return KeptResults::Results{sum_of_products(x, layer, call->tensor)}; })[0];
+    return kept_or_computed(kept, [&] {
+      return KeptResults::Results{sum_of_products(x, layer, call->tensor, call->fp8)};
+    })[0];
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -106,7 +111,7 @@ class RowLinear : public autograd::Function<RowLinear> {
     const autograd::variable_list saved = context->get_saved_variables();
     const Wanted wanted{.input = context->needs_input_grad(0),
                         .weight = !call.deferred && context->needs_input_grad(1)};
-    const RowGradients of = gradients_of(gradients[0], saved[0], saved[1], call.tensor, wanted);
+    const RowGradients of = gradients_of(gradients[0], saved[0], saved[1], call, wanted);
     autograd::variable_list made(1 + parameters_of(call.layers).size() + 2);
     made[0] = of.input;
     made[1] = of.weight;
@@ -125,8 +130,9 @@ at::Tensor row_linear(const at::Tensor& x, const at::Tensor& weight, const at::T
   check_input(x);
   const LinearWeights layer{weight, bias};
   if (!at::GradMode::is_enabled()) {
-    return kept_or_computed(
-        pass.kept, [&] { return KeptResults::Results{sum_of_products(x, layer, *tensor)}; })[0];
+    return kept_or_computed(pass.kept, [&] {
+      return KeptResults::Results{sum_of_products(x, layer, *tensor, pass.fp8)};
+    })[0];
   }
   const std::span<const LinearWeights> layers(&layer, 1);
   return RowLinear::apply(x, at::TensorList(parameters_of(layers)),

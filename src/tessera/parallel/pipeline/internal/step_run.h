@@ -40,6 +40,7 @@ class StepRun {
   void await(const Task& task);
   void compute(const Task& task);
   void forward(const Task& task);
+  bool has_loss() const;
   void compute_loss(const Task& task, Activation& activation);
   void backward(const Task& task);
   void weight_gradients(const Task& task);

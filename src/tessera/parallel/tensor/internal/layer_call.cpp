@@ -9,9 +9,9 @@
 namespace tessera::tensor::detail {
 namespace {
 
-void add_gradients(const LinearWeights& layer, const GradientOperands& operands) {
+void add_gradients(const LinearWeights& layer, const GradientOperands& operands, Fp8 fp8) {
   const at::NoGradGuard no_grad;
-  accumulate_gradient(layer.weight, linear_weight_gradient(operands.x, operands.gradient));
+  accumulate_gradient(layer.weight, linear_weight_gradient(operands.x, operands.gradient, fp8));
   if (!layer.bias.defined()) return;
   accumulate_gradient(layer.bias, linear_bias_gradient(operands.gradient_for_bias));
 }
@@ -49,7 +49,7 @@ Work start_sum(const at::Tensor& partial, const TensorParallel& tensor) {
 }
 
 LayerCall::LayerCall(const Pass& pass, std::span<const LinearWeights> layers)
-    : tensor(*pass.tensor), layers(layers.begin(), layers.end()) {
+    : tensor(*pass.tensor), fp8(pass.fp8), layers(layers.begin(), layers.end()) {
   if (pass.deferred == nullptr) return;
   deferred = *pass.deferred;
   for (const LinearWeights& layer : layers) {
@@ -78,11 +78,11 @@ void make_gradients(const torch::autograd::AutogradContext& context, const Layer
     const LinearWeights& layer = call.layers[i];
     const GradientOperands& of = operands[i];
     if (call.deferred) {
-      call.deferred->add([layer, of] { add_gradients(layer, of); });
+      call.deferred->add([layer, of, fp8 = call.fp8] { add_gradients(layer, of, fp8); });
       continue;
     }
     if (context.needs_input_grad(1 + i) && !made[1 + i].defined()) {
-      made[1 + i] = linear_weight_gradient(of.x, of.gradient);
+      made[1 + i] = linear_weight_gradient(of.x, of.gradient, call.fp8);
     }
     if (!layer.bias.defined()) continue;
     if (context.needs_input_grad(bias_edge)) {

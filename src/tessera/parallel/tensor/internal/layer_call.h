@@ -38,6 +38,7 @@ struct LayerCall : torch::CustomClassHolder {
   static const LayerCall& of(torch::autograd::AutogradContext& context);
 
   TensorParallel tensor;
+  Fp8 fp8;
   std::optional<WeightGradients> deferred;
   std::vector<LinearWeights> layers;  // The parameters themselves.
 };
