@@ -120,6 +120,9 @@ TEST_F(ScheduleVerb, ComparesKindsOnOneAxis) {
             "1F1B                       1        33  27.3 %                 4\n"
             "ZBVZeroBubble              2        51   5.9 %                 8\n");
   expect_in(text, "ranks with more stages do more work; --same-work evens it");
+  expect_in(said("--compare 1f1b,interleaved,zbv --pp 4 --microbatches 8 --same-work"),
+            "Peaks in activations of all layers of a rank: 1F1B 4, Interleaved1F1B 5.5, "
+            "ZBVZeroBubble 4\n");
   const json list = answer("--kind 1f1b --compare gpipe,1F1B --pp 4 --microbatches 8");
   ASSERT_EQ(list.size(), 2U) << "each kind once";
   EXPECT_EQ(list[0]["kind"], "1F1B");

@@ -63,6 +63,25 @@ bool work_differs(std::span<const ScheduleView> views) {
   });
 }
 
+bool sizes_differ(std::span<const ScheduleView> views) {
+  return !work_differs(views) && std::ranges::any_of(views, [&](const ScheduleView& view) {
+    return view.stages_per_rank() != views[0].stages_per_rank();
+  });
+}
+
+// Peaks count activations of a stage. These have one unit: a micro-batch in all layers of a rank.
+std::string peaks_of_whole_ranks(std::span<const ScheduleView> views,
+                                 std::span<const Timeline> timelines) {
+  std::vector<std::string> peaks;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const auto peak = static_cast<double>(timelines[i].peak_activations());
+    peaks.push_back(concat(views[i].schedule.name(), " ",
+                           peak / static_cast<double>(views[i].stages_per_rank())));
+  }
+  return concat("Stages differ in size. Peaks in activations of all layers of a rank: ",
+                join(peaks, ", "), "\n");
+}
+
 }  // namespace
 
 void write_schedule_text(std::span<const ScheduleView> views, std::span<const Timeline> timelines,
@@ -76,6 +95,7 @@ void write_schedule_text(std::span<const ScheduleView> views, std::span<const Ti
   }
   if (options.compare) {
     out << comparison(views, timelines) << "\n";
+    if (sizes_differ(views)) out << peaks_of_whole_ranks(views, timelines) << "\n";
   } else {
     const bool few = views[0].schedule.pp() <= kMostRanks;
     out << (few ? rank_table(views[0]) : rank_extremes(views[0])) << "\n";

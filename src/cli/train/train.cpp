@@ -30,11 +30,9 @@ void check_restarts(const TrainConfig& config, int64_t max_restarts) {
 
 int launch_ranks(const TrainConfig& config, const std::vector<std::string>& arguments) {
   check_restarts(config, config.run.max_restarts);
-  if (!texts_to_encode(config).empty()) {
-    // A run that its folder refuses need not wait for its texts.
-    static_cast<void>(open_run_folder(config.run));
-    encode_texts_of(config);
-  }
+  // A run that its folder refuses need not wait for its texts or ranks.
+  static_cast<void>(open_run_folder(config.run));
+  if (!texts_to_encode(config).empty()) encode_texts_of(config);
   LaunchOptions options = verb_ranks("train", config.parallel.nproc, arguments);
   options.max_restarts = config.run.max_restarts;
   // Ranks that lost a peer have nothing to save. Without a restart they may write their reports.

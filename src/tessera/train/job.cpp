@@ -247,6 +247,16 @@ ReplicaCheck replica_check(const TrainJob& job) {
   return {job.model.engine.plan(), job.world.group(), std::move(tensors)};
 }
 
+void check_paths(const DataSection& data) {
+  for (const std::string& path : data.paths) {
+    std::error_code error;  // Other errors are those of the reader, which says more.
+    if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found)
+      continue;
+    throw DataError(concat("cannot open ", path, ": No such file or directory; --data wants text ",
+                           "files, folders of them, or token files"));
+  }
+}
+
 }  // namespace
 
 CheckpointEntries average_entries(const WeightAverage& average) {
@@ -258,6 +268,7 @@ CheckpointEntries average_entries(const WeightAverage& average) {
 }
 
 void check_job(const TrainConfig& config) {
+  check_paths(config.data);
   const bool resumes = check_resume(config);
   if (!resumes && !config.train.init_from.empty()) find_checkpoint(config.train.init_from);
   trainer_options(config);
