@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpu.sh [PEER]: the tests that want a GPU, then steps of a Llama of 0.95 billion parameters beside PyTorch's, or beside those of
+# gpu.sh [PEER]: the tests that want a GPU, 20 steps with PyTorch's losses, then steps of a Llama of 0.95 billion parameters beside PyTorch's, or beside those of
 # the script PEER. For a machine with an NVIDIA GPU and a CUDA build of torch in python3; it needs no network where TESSERA_DEPS
 # names a folder that `./tessera deps --bundle` made elsewhere.
 set -euo pipefail
@@ -17,8 +17,9 @@ ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L
 programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
 programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
 suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
-suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
+suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
 GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
   ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
-TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other)'
+TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other|Float8|Logits)'
+python3 bench/peers/torch_train.py losses build/gpu/bin/tessera
 python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"

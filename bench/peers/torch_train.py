@@ -3,6 +3,7 @@
     torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
                                              PEER is another script with this one's `train`
     torch_train.py gpu TESSERA [PEER]        a Llama of 0.95 billion parameters in bf16 on a GPU, beside eager and compiled PyTorch
+    torch_train.py losses TESSERA [PEER]     20 steps in fp32 on the GPU, or on the CPU if there is none: fails if losses differ
     torch_train.py train --mode single|ddp|fsdp|tp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
                          [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
                                              the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW, alone,
@@ -295,8 +296,26 @@ def compare_gpu(tessera, peer):
         print_row("the same against compiled", ours, compiled, 1)
 
 
+def check_losses(tessera, peer):
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    most = 1e-4  # Sums of float32 in another order change about the seventh digit, and 20 steps enlarge that.
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        shape = next(iter(SHAPES.values()))
+        make_inputs(folder, shape["model"])
+        flags = flags_of(folder, dict(shape["run"], steps=20), 1, 1)
+        ours = run_ours(tessera, folder, [*flags, "--device", device])["loss"]
+        theirs = run_peer(peer, "single", flags)["loss"]
+    apart = max(abs(a - b) / b for a, b in zip(ours, theirs, strict=True))
+    print(f"20 steps in fp32 on {device}: losses from {ours[0]:.4f} to {ours[-1]:.4f}, at most {apart:.1e} apart, relatively")
+    if apart > most:
+        sys.exit(f"losses differ by more than {most}:\nours  {ours}\ntorch {theirs}")
+
+
 def main():
-    comparison = dict(compare=compare, gpu=compare_gpu).get(sys.argv[1] if len(sys.argv) in (3, 4) else "")
+    comparison = dict(compare=compare, gpu=compare_gpu, losses=check_losses).get(sys.argv[1] if len(sys.argv) in (3, 4) else "")
     if comparison:
         return comparison(sys.argv[2], sys.argv[3] if len(sys.argv) == 4 else __file__)
     if len(sys.argv) < 2 or sys.argv[1] != "train":

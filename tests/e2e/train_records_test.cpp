@@ -83,8 +83,8 @@ TEST_F(Train, RecordsStepsOfAPipelineAndShowsThem) {
     EXPECT_TRUE(fs::exists(concat(run_, "/pipeline/", file, ".json"))) << file;
   }
   const std::string report = text_of(run_ + "/report.html");
-  EXPECT_NE(report.find("Step 19 as it ran"), std::string::npos);
-  EXPECT_NE(report.find("The same step simulated"), std::string::npos);
+  EXPECT_NE(report.find("Step 19 as it ran, and simulated"), std::string::npos);
+  EXPECT_NE(report.find(", measured"), std::string::npos);
   EXPECT_NE(report.find("dp_replicate"), std::string::npos);
   EXPECT_EQ(tessera(" schedule --from-trace " + run_).code, 0);
   EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);

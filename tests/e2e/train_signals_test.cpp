@@ -45,6 +45,10 @@ TEST_F(Train, ASignalEndsItAfterItsStep) {
       EXPECT_TRUE(fs::exists(run_ + "/report.html"));
       EXPECT_EQ(tessera(" inspect " + run_ + "/model").code, 0);
       EXPECT_NE(result.out.find(run_), std::string::npos) << result.out;
+      EXPECT_NE(result.out.find(concat("stopped after ", steps().size(), " of 1000000 steps")),
+                std::string::npos)
+          << result.out;
+      EXPECT_NE(result.out.find("--save-every N keeps its state"), std::string::npos) << result.out;
     }
   }
 }

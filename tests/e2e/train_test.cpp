@@ -88,8 +88,8 @@ TEST_F(Train, Float8ComesNearInEveryLayout) {
     const Finished result = tessera(
         concat(" train --preset tiny --model.hidden_size=64 --model.intermediate_size=128 "
                "--model.num_hidden_layers=4 --seq 64 --batch 8 --steps 10 --dtype bf16 --no-sample "
-               "--run.save=false --overwrite --threads 1 --run-dir ",
-               run_, " ", more));
+               "--run.save=false --train.validate_every=0 --overwrite --threads 1 --run-dir ",
+               run_, device_flag(), " ", more));
     EXPECT_EQ(result.code, 0) << more << "\n" << result.err;
     return losses();
   };
@@ -117,8 +117,9 @@ TEST_F(Train, LogitsInPiecesGiveTheSameLosses) {
     const Finished result = tessera(concat(
         " train --preset tiny --model.vocab_size=131072 --model.hidden_size=16 "
         "--model.intermediate_size=16 --model.num_hidden_layers=2 --seq 76 --batch 8 --steps 2 "
-        "--optim.warmup=0 --no-sample --run.save=false --overwrite --threads 1 --run-dir ",
-        run_, " ", ranks));
+        "--optim.warmup=0 --no-sample --run.save=false --train.validate_every=0 --overwrite "
+        "--threads 1 --run-dir ",
+        run_, device_flag(), " ", ranks));
     EXPECT_EQ(result.code, 0) << ranks << "\n" << result.err;
     return losses();
   };
@@ -187,7 +188,8 @@ TEST_F(Train, CommandsThatItShowsCanBeCopied) {
   const std::string dir = folder_.path("my run");
   const Finished result = tessera(fixed(concat("--run.save=true --run.dir='", dir, "'")));
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_NE(result.out.find(concat("tessera export '", dir, "' DIR")), std::string::npos)
+  EXPECT_NE(result.out.find(concat("tessera export '", dir, "' '", dir, "/export'")),
+            std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find(concat("--model '", dir, "/model' ")), std::string::npos);
   EXPECT_NE(text_of(dir + "/report.html").find("'--run.dir=" + dir + "'"), std::string::npos);

@@ -198,7 +198,10 @@ void announce(const TrainConfig& config, const TrainJob& job) {
       " steps of ", config.data.batch, " × ", config.data.seq, " tokens on ",
       ranks_text(config.parallel), threads, threads == 1 ? " thread" : " threads",
       job.options.first_step == 0 ? "" : concat(", resumed after step ", job.options.first_step),
-      config.run.save ? "" : "; weights are not kept (--run.save=true keeps them)", "\n");
+      config.run.save || config.run.save_every > 0
+          ? ""
+          : "; weights are not kept (--run.save=true keeps them)",
+      "\n");
 }
 
 // The token files in place of texts.
@@ -222,6 +225,9 @@ void begin(const TrainConfig& config, const TrainJob& job, const RunFolder& fold
 std::string next_steps(const TrainConfig& config, int code) {
   const std::string& dir = config.run.dir;
   const std::string text = concat(dir, " holds ", RunFolder::kReport, " and ", RunFolder::kMetrics);
+  if (code == kResumeExitCode) {
+    return text + "\nnext: the same command with --resume continues the run\n";
+  }
   if (code != kOk && config.run.save_every > 0) {
     return concat(text, "\nnext: ", called_as(), " train --resume --run-dir ", shell_word(dir),
                   " continues the run\n");

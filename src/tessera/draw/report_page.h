@@ -40,7 +40,7 @@ struct ReportPage {
   std::vector<ReportFact> run = {};      // Command, start, duration, versions.
   std::vector<ReportTable> configuration = {};
   std::vector<ReportPicture> mesh = {};  // Empty for a single process.
-  /// The timeline of a measured step and its simulation, side by side on a wide screen, and others.
+  /// Timelines of recorded steps, and other pictures; side by side on a wide screen.
   std::vector<ReportPicture> pipeline = {};
   /// The path at its server from which the page gets its newer JSON, again and again; "": never.
   std::string live = {};

@@ -72,11 +72,6 @@ std::vector<GroupSpec> kinds_to_draw(const Plan& plan) {
   return kinds;
 }
 
-ReportPicture picture_of(const Timeline& timeline, std::string title, std::string words) {
-  std::string svg = draw_svg(std::span(&timeline, 1), timeline.name(), timeline.shape_text());
-  return {std::move(title), std::move(words), std::move(svg)};
-}
-
 bool has_folder(const std::string& run, std::string_view name) {
   return std::filesystem::is_directory(std::filesystem::path(run) / name);
 }
@@ -85,11 +80,13 @@ void add_pipeline(const std::string& run, std::vector<ReportPicture>& pictures) 
   const RecordedStep step = read_recorded_step(run, recorded_steps(run).back());
   const Schedule& schedule = step.schedule;
   const Simulation simulation = simulate(schedule, measure_costs(schedule, step.simulation));
-  pictures.push_back(picture_of(Timeline(schedule, step.simulation),
-                                concat("Step ", step.step, " as it ran"),
-                                "Times in milliseconds."));
-  pictures.push_back(picture_of(Timeline(schedule, simulation), "The same step simulated",
-                                "With the median time of each stage's actions."));
+  const std::vector<Timeline> timelines{{schedule, step.simulation, schedule.name() + ", measured"},
+                                        {schedule, simulation, schedule.name() + ", simulated"}};
+  pictures.push_back(
+      {.title = concat("Step ", step.step, " as it ran, and simulated"),
+       .words = "In milliseconds, on one axis. The simulation has the median time of each stage's "
+                "actions.",
+       .svg = draw_svg(timelines, schedule.name(), timelines[0].shape_text())});
 }
 
 void add_units(const std::string& run, std::vector<ReportPicture>& pictures) {
