@@ -8,6 +8,8 @@ add_custom_command(OUTPUT ${help_folder}/tessera.bash
   DEPENDS ${CMAKE_CURRENT_LIST_DIR}/help_pages tessera $<TARGET_NAME_IF_EXISTS:tessera-torch>
   COMMENT "Manual pages and shell completion" VERBATIM)
 add_custom_target(help_pages ALL DEPENDS ${help_folder}/tessera.bash)
+get_property(libraries GLOBAL PROPERTY tessera_libraries)
+add_custom_target(library DEPENDS help_pages ${libraries})  # All that is installed.
 # OPTIONAL: who builds the programs alone can install them without.
 install(DIRECTORY ${help_folder}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
 install(FILES ${help_folder}/tessera.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tessera OPTIONAL)

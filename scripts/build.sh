@@ -70,6 +70,7 @@ build_core() {
   # What somebody else has built can be used as it is.
   [[ ! -x $bin/tessera || -w $root/build ]] || return 0
   lock_build
+  [[ -x $bin/tessera ]] || say "the first start installs what is missing and builds the program: about two minutes on two cores"
   need core
   wish_before_first
   configure_core
@@ -79,10 +80,21 @@ build_core() {
 
 build_torch() {
   lock_build
+  [[ -x $bin/tessera-torch ]] || say "the first verb with LibTorch installs it and builds what needs it: about three minutes more"
   need core
   wish_before_first
   configure_torch
   compile release tessera tessera-torch
+  unlock_build
+}
+
+# All that is installed.
+build_library() {
+  lock_build
+  need core
+  wish_before_first
+  configure_torch
+  compile release library
   unlock_build
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/base/error_words.h"
 #include "tessera/checkpoint/internal/dtypes.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/objects.h"
@@ -110,7 +111,7 @@ std::string words_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
-    return known.what();
+    return error_words(known);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/comm/groups.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
@@ -90,6 +91,9 @@ void throw_together(const Group& group, std::string_view what, const std::string
     if (++count <= kMostTold) told.push_back(concat("rank ", group.ranks()[i], " ", complaints[i]));
   }
   if (count > kMostTold) told.push_back(concat("and ", count - kMostTold, " more ranks"));
+  const bool all_alike = count == complaints.size() && complaints.size() > 1 &&
+                         std::ranges::count(complaints, complaints[0]) == std::ssize(complaints);
+  if (all_alike) told = {concat("all ranks: ", complaints[0])};
   TSR_CHECK(count == 0, what, " of group ", group.name(), ": ", join(told, "; "));
 }
 

@@ -2,8 +2,10 @@
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "tessera/base/check.h"
@@ -209,6 +211,8 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   const bool shares_memory = is_on(kSharedMemory, environment);
   const auto silence = silence_setting(environment).value_or(options.silence);
   report_uncaught();
+  // What a rank prints must not be lost in a buffer if the job fails.
+  if (launch.world_size > 1 && isatty(STDOUT_FILENO) == 0) setvbuf(stdout, nullptr, _IOLBF, 0);
   if (options.backend != Backend::kFake) {
     send_heartbeats([] { return std::string("connecting to the others"); });
   }

@@ -24,7 +24,8 @@ Unit module_unit(const std::string& name, Module module) {
       .name = name,
       .parameters = listed_parameters(module->named_parameters(), name + "."),
       .buffers = listed_parameters(module->named_buffers(), name + "."),
-      .forward = [module](const at::Tensor& x, const Pass&) mutable { return module->forward(x); }};
+      .forward = [module](const at::Tensor& x, const Pass&) mutable { return module->forward(x); },
+      .splits = false};
 }
 
 /// The modules of a torch::nn::Sequential as a list of units, with its names.
@@ -34,13 +35,14 @@ std::vector<Unit> sequential_units(const Sequential& modules) {
   for (size_t i = 0; i < modules->size(); ++i) {
     const auto module = modules->ptr(i);
     const std::string prefix = std::to_string(i) + ".";
-    units.push_back(
-        {.name = std::to_string(i),
-         .parameters = listed_parameters(module->named_parameters(), prefix),
-         .buffers = listed_parameters(module->named_buffers(), prefix),
-         .forward = [any = *(modules->begin() + i)](const at::Tensor& x, const Pass&) mutable {
-           return any.template forward<at::Tensor>(x);
-         }});
+    units.push_back({.name = std::to_string(i),
+                     .parameters = listed_parameters(module->named_parameters(), prefix),
+                     .buffers = listed_parameters(module->named_buffers(), prefix),
+                     .forward =
+                         [any = *(modules->begin() + i)](const at::Tensor& x, const Pass&) mutable {
+                           return any.template forward<at::Tensor>(x);
+                         },
+                     .splits = false});
   }
   return units;
 }

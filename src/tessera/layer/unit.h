@@ -27,6 +27,8 @@ struct Unit {
   std::function<at::Tensor(const at::Tensor& x, const Pass& pass)> forward = {};
   /// Whether `forward` puts the expensive weight gradients into Pass::deferred.
   bool defers = false;
+  /// Whether `forward` obeys Pass::tensor and Pass::context; a torch::nn module does not.
+  bool splits = true;
   /// Whether the backward pass reads the parameters; that of an embedding does not.
   bool backward_reads = true;
 };

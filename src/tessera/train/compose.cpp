@@ -26,6 +26,20 @@ void check_batch(const RealizedPlan& plan, int64_t batch) {
             " replicas; choose at least 1 row per replica");
 }
 
+// A unit that computes whole layers and sequences would train something else.
+void check_splits(std::span<const ModelStage> stages, const RealizedPlan& plan) {
+  const int64_t tp = plan.group("tp").size();
+  const int64_t cp = plan.group("cp").size();
+  if (tp * cp == 1) return;
+  for (const ModelStage& stage : stages) {
+    const auto whole = std::ranges::find(stage.units, false, &Unit::splits);
+    TSR_CHECK(whole == stage.units.end(), "unit '", whole->name, "' is a module that ",
+              tp > 1 ? concat("tp ", tp) : concat("cp ", cp), " cannot split; ",
+              tp > 1 ? "split its layers by parallelize_module() instead, or set tp to 1"
+                     : "set cp to 1, or write a unit whose attention obeys Pass::context");
+  }
+}
+
 // The units that this rank runs.
 std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan,
                                     const Schedule& schedule) {
@@ -226,6 +240,7 @@ PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
 Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
   check_batch(plan, options.batch);
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
+  check_splits(stages, plan);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   const auto context =

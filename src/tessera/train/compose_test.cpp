@@ -7,9 +7,11 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
 #include "tessera/base/error.h"
 #include "tessera/comm/world.h"
+#include "tessera/layer/module_unit.h"
 #include "tessera/plan/train_plan.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/trainer.h"
@@ -76,6 +78,27 @@ TEST(Compose, ScalesTheGradientAndNotTheLoss) {
   const at::Tensor loss = plain.engine(2).train_step(kInputs, kTargets);
   EXPECT_TRUE(scaled.engine(2).train_step(kInputs, kTargets, 1024).equal(loss));
   EXPECT_TRUE(scaled.slope.grad().equal(plain.slope.grad() * 1024));
+}
+
+// Each rank would compute whole layers of whole sequences, and the sums over ranks would be wrong.
+TEST(Compose, RefusesToSplitAModule) {
+  const World world = World::fake(GlobalRank{0}, 2);
+  const auto refusal = [&](const ParallelDims& dims) {
+    const Model model = model_of({module_unit("net", torch::nn::Linear(3, 3))},
+                                 [](const at::Tensor& y, const at::Tensor&) { return y.mean(); });
+    try {
+      compose(model, realize(train_plan(2, dims), world), {.batch = 4});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.tp = 2}),
+            "unit 'net' is a module that tp 2 cannot split; split its layers by "
+            "parallelize_module() instead, or set tp to 1");
+  EXPECT_EQ(refusal({.cp = 2}),
+            "unit 'net' is a module that cp 2 cannot split; set cp to 1, or write a unit whose "
+            "attention obeys Pass::context");
 }
 
 TEST(Compose, RefusesMoreSlicesThanRows) {

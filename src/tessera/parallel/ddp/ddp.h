@@ -69,7 +69,7 @@ DdpTensors ddp_tensors(const Module& module) {
 /// class. Autograd calls the hooks on the thread that called backward(), for CUDA on its own thread
 /// of that device; that thread also starts reductions and waits for them. Different Ddp objects may
 /// be used from different threads.
-class Ddp {
+class [[nodiscard]] Ddp {
   struct State;
 
  public:

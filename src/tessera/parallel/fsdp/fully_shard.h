@@ -48,7 +48,7 @@ struct FullyShardOptions {
 /// module has no values.
 ///
 /// A backward pass that throws drops the gradients that have accumulated: run the whole step again.
-class ShardedModule {
+class [[nodiscard]] ShardedModule {
  public:
   struct State;
   explicit ShardedModule(std::shared_ptr<State> state);

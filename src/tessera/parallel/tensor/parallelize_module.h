@@ -30,7 +30,7 @@ namespace tessera TSR_API {
 /// Forward and backward passes are **collective**. All ranks must run the same operators on
 /// parameters, on the thread that called parallelize_module(). Without this object, the module's
 /// layers compute on their parts alone.
-class ParallelModule {
+class [[nodiscard]] ParallelModule {
  public:
   struct State;
   explicit ParallelModule(std::shared_ptr<State> state);
