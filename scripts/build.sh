@@ -15,6 +15,8 @@ configure() {
     rm -f "$root/build/$preset/CMakeCache.txt"
   fi
   [[ -e $root/build/$preset/build.ninja && -e $root/build/$preset/CMakeCache.txt ]] || changed=1
+  # A compiler launcher that comes after the first configuration would compile everything anew.
+  [[ -e $root/build/$preset/CMakeCache.txt ]] || wish_for_ccache
   for setting in "$@" "TESSERA_DEPS=${TESSERA_DEPS-}"; do
     settings+=("-D$setting")
     [[ $(cached "$preset" "${setting%%=*}") == "${setting#*=}" ]] || changed=1
@@ -63,16 +65,12 @@ configure_torch() {
   die "LibTorch in $torch_dir cannot be used; name another one by Torch_DIR"
 }
 
-# Before the first configuration: a compiler launcher that comes later would compile everything anew.
-wish_before_first() { [[ -e $root/build/release/CMakeCache.txt ]] || wish_for_ccache; }
-
 build_core() {
   # What somebody else has built can be used as it is.
   [[ ! -x $bin/tessera || -w $root/build ]] || return 0
   lock_build
   [[ -x $bin/tessera ]] || say "the first start installs what is missing and builds the program: about two minutes on two cores"
   need core
-  wish_before_first
   configure_core
   compile release tessera
   unlock_build
@@ -82,7 +80,6 @@ build_torch() {
   lock_build
   [[ -x $bin/tessera-torch ]] || say "the first verb with LibTorch installs it and builds what needs it: about three minutes more"
   need core
-  wish_before_first
   configure_torch
   compile release tessera tessera-torch
   unlock_build
@@ -92,7 +89,6 @@ build_torch() {
 build_library() {
   lock_build
   need core
-  wish_before_first
   configure_torch
   compile release library
   unlock_build
@@ -101,7 +97,6 @@ build_library() {
 build_examples() {
   lock_build
   need core
-  wish_before_first
   configure_torch TESSERA_EXAMPLES=ON
   compile release tessera tessera-torch examples
   unlock_build
@@ -113,7 +108,6 @@ build_everything() {
   local settings=(TESSERA_TESTS=ON)
   lock_build
   need core tests
-  wish_before_first
   choose_torch
   if [[ ${1-} == tools ]]; then
     need_tools

@@ -94,8 +94,10 @@ class CheckpointDisk : public Checkpointed {
 
   void SetUp() override {
     expect_ok(train("--steps 1 --save-every 1"));
-    const Finished mounted = on_disk("true");
+    const Finished mounted = testkit::run("unshare -rm mount -t tmpfs tmpfs " + checkpoints_);
     if (mounted.code != 0) GTEST_SKIP() << "no file system can be mounted here: " << mounted.err;
+    const Finished copied = on_disk("true");
+    ASSERT_EQ(copied.code, 0) << copied.err;
   }
   // What the script prints with the newest checkpoint on the disk. The disk ends with the script.
   Finished on_disk(const std::string& script) const {

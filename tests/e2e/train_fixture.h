@@ -45,6 +45,14 @@ class Train : public TrainRun {
                   " --no-shuffle --no-clip --threads 1 --dtype fp32 --run-dir ", run_,
                   device_flag(), " ", more);
   }
+  /// The losses of a run of the preset, from initial values on this project's sources.
+  std::vector<double> losses_of(const std::string& flags) const {
+    const testkit::Finished result =
+        tessera(concat(" train --preset tiny --no-sample --run.save=false --train.validate_every=0",
+                       " --overwrite --threads 1 --run-dir ", run_, device_flag(), " ", flags));
+    EXPECT_EQ(result.code, 0) << flags << "\n" << result.err;
+    return losses();
+  }
   /// Nothing is left of what was refused, and the message names what is wrong.
   void expect_refused(const std::string& arguments, int code, const std::string& words) const {
     const testkit::Finished result = tessera(arguments);

@@ -74,24 +74,17 @@ TEST_F(Train, SaysWhatTheMemoryHolds) {
 // Once a step kept small values of its own, between which freed large ones could not be used again:
 // 18 KiB per step.
 TEST_F(Train, MemoryDoesNotGrowWithTheSteps) {
-  const Finished result =
-      tessera(concat(" train --preset tiny --dp 2 --seq 64 --batch 4 --steps 300 --no-sample "
-                     "--run.save=false --threads 1 --run-dir ",
-                     run_));
-  ASSERT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(losses_of("--dp 2 --seq 64 --batch 4 --steps 300").size(), 300U);
   const int64_t early = steps()[100]["mem_bytes"];
   EXPECT_LT(steps().back()["mem_bytes"], early + (int64_t{3} << 19));
 }
 
 TEST_F(Train, Float8ComesNearInEveryLayout) {
   const auto run = [&](const std::string& more) {
-    const Finished result = tessera(
-        concat(" train --preset tiny --model.hidden_size=64 --model.intermediate_size=128 "
-               "--model.num_hidden_layers=4 --seq 64 --batch 8 --steps 10 --dtype bf16 --no-sample "
-               "--run.save=false --train.validate_every=0 --overwrite --threads 1 --run-dir ",
-               run_, device_flag(), " ", more));
-    EXPECT_EQ(result.code, 0) << more << "\n" << result.err;
-    return losses();
+    return losses_of(
+        "--model.hidden_size=64 --model.intermediate_size=128 --model.num_hidden_layers=4 "
+        "--seq 64 --batch 8 --steps 10 --dtype bf16 " +
+        more);
   };
   const std::vector<double> plain = run("--nproc 1");
   for (const char* const layout :
@@ -114,14 +107,10 @@ TEST_F(Train, Float8ComesNearInEveryLayout) {
 // One process would have 300 MiB of logits and makes them in pieces; each of two has them whole.
 TEST_F(Train, LogitsInPiecesGiveTheSameLosses) {
   const auto run = [&](const std::string& ranks) {
-    const Finished result = tessera(concat(
-        " train --preset tiny --model.vocab_size=131072 --model.hidden_size=16 "
-        "--model.intermediate_size=16 --model.num_hidden_layers=2 --seq 76 --batch 8 --steps 2 "
-        "--optim.warmup=0 --no-sample --run.save=false --train.validate_every=0 --overwrite "
-        "--threads 1 --run-dir ",
-        run_, device_flag(), " ", ranks));
-    EXPECT_EQ(result.code, 0) << ranks << "\n" << result.err;
-    return losses();
+    return losses_of(
+        "--model.vocab_size=131072 --model.hidden_size=16 --model.intermediate_size=16 "
+        "--model.num_hidden_layers=2 --seq 76 --batch 8 --steps 2 --optim.warmup=0 " +
+        ranks);
   };
   const std::vector<double> pieces = run("--nproc 1");
   for (const char* const ranks : {"--dp 2", "--tp 2"}) {

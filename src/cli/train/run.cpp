@@ -98,8 +98,8 @@ struct Record {
   std::string start = local_time();
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   std::vector<StepMetrics> steps = {};
-  int64_t wanted = 0;  // Steps at the end of the run.
-  size_t before = 0;   // Of `steps`: those of the processes that this one resumes.
+  int64_t first_step = 0;  // Of this process; `steps` has those that it resumes as well.
+  int64_t last_step = 0;   // The steps of the whole run.
 
   std::string duration() const {
     return clock_text(Seconds(std::chrono::steady_clock::now() - begin).count());
@@ -116,12 +116,14 @@ struct Record {
     if (steps.empty()) return "no step was done";
     const auto validation = validation_loss();
     const auto skipped = std::ranges::count_if(steps, &StepMetrics::skipped);
-    const size_t own = steps.size() - before;
+    const auto own = std::ranges::count_if(
+        steps, [&](const StepMetrics& step) { return step.step >= first_step; });
     const int64_t done = steps.back().step + 1;
-    return concat(done < wanted ? concat("stopped after ", done, " of ", wanted, " steps: ") : "",
-                  own, own == 1 ? " step" : " steps",
+    const std::string stopped =
+        done < last_step ? concat("stopped after ", done, " of ", last_step, " steps: ") : "";
+    return concat(stopped, own, own == 1 ? " step" : " steps",
                   skipped == 0 ? "" : concat(" (", skipped, " skipped)"), " in ", duration(),
-                  before == 0 ? "" : concat(", ", steps.size(), " in all"), ", loss ",
+                  first_step == 0 ? "" : concat(", ", steps.size(), " in all"), ", loss ",
                   fixed(steps.front().loss, 3), " → ", fixed(steps.back().loss, 3),
                   validation ? ", validation loss " + fixed(*validation, 3) : "");
   }
@@ -343,6 +345,7 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
   Record record{.command = command,
                 .model = {.hidden = shape.hidden_size,
                           .layers = shape.num_hidden_layers,
+                          .stages = job.model.engine.schedule().num_stages(),
                           .parameters = job.model.parameter_count(),
                           .heads = {.query = shape.num_attention_heads,
                                     .kv = shape.num_key_value_heads,
@@ -350,8 +353,8 @@ int train_run(TrainConfig config, TrainConfig wanted, const std::string& command
                           .experts_per_token = shape.num_experts_per_tok,
                           .expert_layers = shape.num_sparse_layers(),
                           .expert_parameters = expert_parameter_count(shape)},
-                .wanted = config.train.steps};
-  if (folder) record.before = steps_of(*folder).size();
+                .first_step = job.options.first_step,
+                .last_step = config.train.steps};
   int code = kOk;
   try {
     code = exit_code_of(job, train_and_record(job, folder));

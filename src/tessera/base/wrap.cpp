@@ -6,10 +6,24 @@
 #include "tessera/base/text.h"
 
 namespace tessera {
+namespace {
+
+bool begins_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+}
+
+}  // namespace
 
 size_t length_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::ranges::count_if(text, begins_character));
+}
+
+std::string_view first_characters(std::string_view text, size_t count) {
+  size_t end = 0;
+  for (size_t seen = 0; end < text.size(); ++end) {
+    if (begins_character(text[end]) && seen++ == count) break;
+  }
+  return text.substr(0, end);
 }
 
 std::vector<std::string> wrap(std::string_view text, size_t width) {

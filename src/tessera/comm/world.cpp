@@ -211,9 +211,9 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   const bool shares_memory = is_on(kSharedMemory, environment);
   const auto silence = silence_setting(environment).value_or(options.silence);
   report_uncaught();
-  // What a rank prints must not be lost in a buffer if the job fails.
-  if (launch.world_size > 1 && isatty(STDOUT_FILENO) == 0) setvbuf(stdout, nullptr, _IOLBF, 0);
   if (options.backend != Backend::kFake) {
+    // What a rank prints must not be lost in a buffer if the job fails.
+    if (launch.world_size > 1 && isatty(STDOUT_FILENO) == 0) setvbuf(stdout, nullptr, _IOLBF, 0);
     send_heartbeats([] { return std::string("connecting to the others"); });
   }
   const auto timeouts = WatchdogTimeouts::of(launch.world_size, silence, has_watching_launcher());

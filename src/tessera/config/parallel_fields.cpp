@@ -25,8 +25,7 @@ Fields parallel_fields() {
        .least = 1,
        .most = kMostRanks,
        .otherwise = "nproc / (tp · cp · pp), or 1; 2 without model.path and parallel keys other "
-                    "than schedule "
-                    "and microbatches"},
+                    "than schedule and microbatches"},
       {.key = "tp",
        .target = at<&C::parallel, &ParallelSection::tp>,
        .help = "tensor parallelism: ranks that share each layer",

@@ -17,18 +17,6 @@ namespace {
 constexpr size_t kNarrowest = 40;
 constexpr size_t kWidest = 120;
 
-bool begins_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-}
-
-std::string_view first_characters(std::string_view text, size_t count) {
-  size_t end = 0;
-  for (size_t seen = 0; end < text.size(); ++end) {
-    if (begins_character(text[end]) && seen++ == count) break;
-  }
-  return text.substr(0, end);
-}
-
 std::string repeat(std::string_view piece, size_t times) {
   std::string text;
   for (size_t i = 0; i < times; ++i) text += piece;

@@ -28,9 +28,10 @@ void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const Linear
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
                       const std::optional<at::Tensor>& bias, const Pass& pass) {
-  const auto product = [&] { return linear_product(x, weight, bias, pass.fp8); };
-  if (pass.kept == nullptr) return product();
-  return pass.kept->results([&] { return KeptResults::Results{product()}; }).at(0);
+  const auto compute = [&] {
+    return KeptResults::Results{linear_product(x, weight, bias, pass.fp8)};
+  };
+  return kept_or_computed(pass.kept, compute).at(0);
 }
 
 class DeferredLinear : public autograd::Function<DeferredLinear> {

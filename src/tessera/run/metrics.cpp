@@ -21,10 +21,8 @@ double number(const JsonField& field) {
   return field.is_null() ? std::numeric_limits<double>::quiet_NaN() : field.number();
 }
 
-using Bytes = std::map<std::string, int64_t, std::less<>>;
-
-Bytes bytes_of(const JsonField& root, const char* key) {
-  Bytes all;
+NamedBytes bytes_of(const JsonField& root, const char* key) {
+  NamedBytes all;
   if (!root.has(key)) return all;
   root.at(key).members(
       [&](const std::string& name, const JsonField& bytes) { all[name] = bytes.integer(); });

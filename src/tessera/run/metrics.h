@@ -13,6 +13,9 @@
 
 namespace tessera TSR_API {
 
+/// Bytes by the name of what they are of.
+using NamedBytes = std::map<std::string, int64_t, std::less<>>;
+
 /// The metrics of one step.
 struct StepMetrics {
   int64_t step = 0;         // From 0.
@@ -25,10 +28,10 @@ struct StepMetrics {
   std::optional<double> validation_loss = std::nullopt;  // After the update, if measured.
   std::optional<double> loss_scale = std::nullopt;       // Of float16 training.
   /// What rank 0 sent in this step, by the name of the group. Empty for a single rank.
-  std::map<std::string, int64_t, std::less<>> sent_bytes = {};
+  NamedBytes sent_bytes = {};
   /// What rank 0 holds from step to step: "parameters", "gradients" and "optimizer" with its
   /// float32 copies. Only in the first step of a process; empty in others.
-  std::map<std::string, int64_t, std::less<>> held_bytes = {};
+  NamedBytes held_bytes = {};
   // Of models with experts: the balancing loss and the z-loss without their coefficients, and the
   // tokens of each expert, over all layers, divided by their mean.
   std::optional<double> aux_loss = std::nullopt;

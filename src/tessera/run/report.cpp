@@ -17,7 +17,6 @@
 #include "tessera/plan/traffic.h"
 #include "tessera/plan/train_plan.h"
 #include "tessera/run/run_folder.h"
-#include "tessera/schedule/choose.h"
 #include "tessera/schedule/measure.h"
 
 namespace tessera {
@@ -125,13 +124,6 @@ bool has_more_passes(const TrainConfig& config, const TrainingStep& step) {
          (!dense && (recompute == "selective" || step.microbatches > 1 || config.parallel.pp > 1));
 }
 
-bool has_several_stages(const ParallelSection& parallel) {
-  if (parallel.pp == 1) return false;
-  const Schedule schedule = choose_schedule(
-      {.word = parallel.schedule, .pp = parallel.pp, .microbatches = parallel.microbatches});
-  return schedule.num_stages() > parallel.pp;
-}
-
 std::string mebibytes_text(int64_t bytes) {
   return fixed(static_cast<double>(bytes) / (1 << 20), 1) + " MiB";
 }
@@ -153,7 +145,7 @@ std::string sent_text(const TrainConfig& config, const ModelSize& model, const S
         train_layout(dims_of(parallel), parallel.dp_type, model.expert_parameters > 0), shape);
   }
   // The formula is that of one stage per rank.
-  if (has_several_stages(parallel)) std::erase_if(expected, [](auto& t) { return t.name == "pp"; });
+  if (model.stages > parallel.pp) std::erase_if(expected, [](auto& t) { return t.name == "pp"; });
   std::string text;
   for (const auto& [group, bytes] : step.sent_bytes) {
     text += concat(text.empty() ? "" : "\n", group, ": ", with_thousands(bytes), " bytes");

@@ -22,6 +22,7 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
 struct ModelSize {
   int64_t hidden = 0;
   int64_t layers = 0;
+  int64_t stages = 1;  // Of its pipeline.
   int64_t parameters = 0;
   AttentionHeads heads = {};
   int64_t experts_per_token = 0;  // 0 in a dense model, like the next two.

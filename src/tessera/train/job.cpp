@@ -250,10 +250,11 @@ ReplicaCheck replica_check(const TrainJob& job) {
 void check_paths(const DataSection& data) {
   for (const std::string& path : data.paths) {
     std::error_code error;  // Other errors are those of the reader, which says more.
-    if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found)
-      continue;
-    throw DataError(concat("cannot open ", path, ": No such file or directory; --data wants text ",
-                           "files, folders of them, or token files"));
+    const auto type = std::filesystem::status(path, error).type();
+    if (type == std::filesystem::file_type::not_found) {
+      throw DataError(concat("cannot open ", path, ": No such file or directory; --data wants ",
+                             "text files, folders of them, or token files"));
+    }
   }
 }
 

@@ -6,8 +6,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <map>
-#include <string>
 
 #include "tessera/base/check.h"
 #include "tessera/optim/clip.h"
@@ -141,8 +139,7 @@ StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& b
 }
 
 // Gradients are there until the next step begins.
-std::map<std::string, int64_t, std::less<>> held_bytes(const Engine& engine,
-                                                       const Optimizer& optimizer) {
+NamedBytes held_bytes(const Engine& engine, const Optimizer& optimizer) {
   int64_t parameters = 0;
   int64_t gradients = 0;
   for (const Parameter& parameter : engine.parameters()) {
@@ -239,9 +236,9 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
-    if (step == options.first_step) metrics.held_bytes = held_bytes(engine, optimizer);
     metrics.ms = milliseconds_since(start);
     metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
+    if (step == options.first_step) metrics.held_bytes = held_bytes(engine, optimizer);
     bad_steps.decide(metrics);
     const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
     if (continues && hooks.validate && is_validated(options, step)) {
