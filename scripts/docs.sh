@@ -10,15 +10,15 @@ The pages in docs/ can be read without it."
   quietly "installing mkdocs-material" pip_install "$1" --no-deps --requirement "$root/scripts/site/requirements.txt"
 }
 
-# read_headers WORK: the public headers as XML in WORK/xml. A wrong comment is an error, and so is a class, enum, alias or function
-# without one. Members whose name and type say everything may do without.
+# read_headers WORK: the public headers as XML in WORK/xml. A wrong comment is an error, and so is a public name without one.
 read_headers() {
-  local wrong
+  local missing
   rm -rf "$1/xml"
   (cd "$root" && SITE_WORK=$1 doxygen scripts/site/Doxyfile) || die "doxygen failed"
-  wrong=$(grep -vE 'Member .* of (class|struct|union) .* is not documented|^ ' "$1/warnings" || true)
-  [[ -z $wrong ]] || die "doxygen complains about comments in the public headers:
-${wrong//$root\//}"
+  [[ ! -s $1/warnings ]] || die "doxygen complains about comments in the public headers:
+$(sed "s#$root/##" "$1/warnings")"
+  missing=$(PYTHONDONTWRITEBYTECODE=1 python3 "$root/scripts/site/undocumented.py" "$1/xml") || die "these public names have no comment:
+$missing"
 }
 
 run_docs() {

@@ -71,6 +71,13 @@ def signature(member):
     return tidy(words)
 
 
+def values_of(enum):
+    """The comments of an enum's values, as HTML; nothing if no value has one."""
+    rows = [f"<dt><code>{html.escape(text_of(value.find('name')))}</code></dt><dd>{description(value)}</dd>"
+            for value in enum.iter("enumvalue") if description(value)]
+    return "<dl class=\"api\">" + "\n".join(rows) + "</dl>" if rows else ""
+
+
 def tidy(words):
     """Doxygen's spaces as clang-format would set them."""
     words = re.sub(r"< ", "<", re.sub(r" >", ">", re.sub(r" ([&*])(?=\w|\))", r"\1 ", words)))
@@ -124,13 +131,13 @@ class Reference:
         shown = [member for member in members if member.get("prot") == "public" and member.get("kind") != "friend"]
         shown.sort(key=line_of)
         if shown:
-            rows = [f"<dt><code>{html.escape(signature(member))}</code></dt><dd>{description(member)}</dd>" for member in shown]
+            rows = [f"<dt><code>{html.escape(signature(member))}</code></dt><dd>{description(member)}{values_of(member)}</dd>" for member in shown]
             parts.append("<dl class=\"api\">" + "\n".join(rows) + "</dl>\n")
         return "\n".join(parts)
 
     def _free(self, member):
         name = text_of(member.find("name"))
-        return f"\n### `{name}` {{ #{slug(name)}-{line_of(member)[1]} }}\n\n<div class=\"api\"><pre><code>{html.escape(signature(member))}</code></pre>{description(member)}</div>\n"
+        return f"\n### `{name}` {{ #{slug(name)}-{line_of(member)[1]} }}\n\n<div class=\"api\"><pre><code>{html.escape(signature(member))}</code></pre>{description(member)}{values_of(member)}</div>\n"
 
 
 def slug(name):

@@ -8,11 +8,11 @@
 
 namespace tessera TSR_API {
 
-/// A colour, each part from 0 to 255.
+/// A colour by its parts.
 struct Rgb {
-  int red = 0;
-  int green = 0;
-  int blue = 0;
+  int red = 0;    // From 0 to 255.
+  int green = 0;  // From 0 to 255.
+  int blue = 0;   // From 0 to 255.
 
   friend bool operator==(const Rgb&, const Rgb&) = default;
 };
@@ -28,8 +28,8 @@ enum class ColorMode { kNone, k256, kTrueColor };
 
 /// How text is laid out and coloured for a terminal.
 struct TerminalOptions {
-  int64_t width = 100;  // In characters.
-  ColorMode color = ColorMode::kNone;
+  int64_t width = 100;                 // In characters.
+  ColorMode color = ColorMode::kNone;  // kNone: no escape sequences.
 };
 
 /// `text` in dark letters on `background`.

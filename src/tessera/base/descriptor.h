@@ -17,8 +17,11 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor() { reset(); }
 
+  /// For system calls; this object still owns it. -1 if closed.
   int get() const { return number_; }
+  /// Whether it owns a descriptor.
   bool is_open() const { return number_ >= 0; }
+  /// Closes it now, if it is open.
   void reset();
   /// Gives up ownership: the caller closes it.
   int release() { return std::exchange(number_, -1); }
@@ -38,8 +41,8 @@ void write_all(const Descriptor& file, std::string_view bytes, const std::string
 
 /// Both ends of a pipe.
 struct Pipe {
-  Descriptor reader;
-  Descriptor writer;
+  Descriptor reader;  // Does not block, if it is from make_pipe().
+  Descriptor writer;  // Blocks while the pipe is full.
 };
 
 /// Both ends are closed in programs that this one starts; the reader never blocks.

@@ -18,12 +18,12 @@ enum class JsonAuthor { kFile, kCaller, kPeer };
 
 /// What a JSON text should be, for messages.
 struct JsonSource {
-  std::string_view origin;     // Starts every message, e.g. the file; may be "".
-  std::string_view what;       // "dump", "config".
-  int deepest = 8;             // Maximal nesting of lists and objects.
-  int64_t begin = 0;           // Offset of the text in the file.
-  std::string_view root = "";  // Prefix of the field names, e.g. "fsdp2".
-  JsonAuthor author = JsonAuthor::kFile;
+  std::string_view origin;                // Starts every message, e.g. the file; may be "".
+  std::string_view what;                  // "dump", "config".
+  int deepest = 8;                        // Maximal nesting of lists and objects.
+  int64_t begin = 0;                      // Offset of the text in the file.
+  std::string_view root = "";             // Prefix of the field names, e.g. "fsdp2".
+  JsonAuthor author = JsonAuthor::kFile;  // Decides the type of the errors.
 
   /// Throws the author's error.
   [[noreturn]] void fail(const std::string& message) const;
@@ -37,12 +37,14 @@ nlohmann::json parse_json(std::string_view text, const JsonSource& source);
 /// document, its source or the field it was taken from.
 class JsonField {
  public:
+  /// What parse_json() makes.
   using Json = nlohmann::json;
 
   JsonField(const Json& value, const JsonSource& source) : value_(value), source_(source) {}
 
   /// Throws the author's error: "f.json: shape[0] is -1; expected a whole number of at least 0".
   [[noreturn]] void refuse(std::string_view expected) const;
+  /// Refuses the value unless it fits.
   void check(bool fits, std::string_view expected) const {
     if (!fits) refuse(expected);
   }
@@ -51,26 +53,36 @@ class JsonField {
 
   /// "shape[0]"; "the dump" for the document.
   std::string path() const;
+  /// Unchecked. Part of the document.
   const Json& value() const { return value_; }
 
   /// Whether the key has a value other than null.
   bool has_value(std::string_view key) const { return has(key) && !value_.at(key).is_null(); }
+  /// Whether it is an object with this key, maybe null.
   bool has(std::string_view key) const { return value_.is_object() && value_.contains(key); }
+  /// The key's value; throws the author's error if there is none.
   JsonField at(std::string_view key) const;
+  /// Whether the document says null here.
   bool is_null() const { return value_.is_null(); }
+  /// Whether it can have keys.
   bool is_object() const { return value_.is_object(); }
 
+  /// Refuses anything but a whole number of 64 bits.
   int64_t integer() const;
+  /// Also refuses numbers out of this range, which includes its ends.
   int64_t integer(int64_t least, int64_t most = INT64_MAX) const;
+  /// Refuses anything but a number, which may be a whole one.
   double number() const;
   /// A number of at least 0.
   double duration() const;
+  /// Refuses anything but true or false.
   bool boolean() const;
   /// The text on one line, as by visible().
   std::string text() const;
   /// The text unchanged.
   std::string raw_text() const;
 
+  /// The results of `read(entry)`, in order. Refuses anything but a list.
   template <class Read>
   auto list(Read read) const {
     if (!value_.is_array()) refuse("a list");
@@ -82,12 +94,14 @@ class JsonField {
     return results;
   }
 
+  /// Calls `read(key, value)`, sorted by key. Refuses anything but an object.
   template <class Read>
   void members(Read read) const {
     if (!value_.is_object()) refuse("an object");
     for (const auto& [key, value] : value_.items()) read(key, JsonField(value, this, key));
   }
 
+  /// As in its source, e.g. the file.
   std::string_view origin() const { return source_.origin; }
 
  private:

@@ -6,18 +6,20 @@ namespace tessera TSR_API {
 
 /// A probability and its complement, so that neither loses digits near 0.
 struct Probability {
-  double below = 0;
-  double above = 1;
+  double below = 0;  // The probability.
+  double above = 1;  // The complement: 1 − below.
 
+  /// Distance from 0.5; negative in the lower half.
   double from_middle() const { return 0.5 * (below - above); }
+  /// The smaller one of the two.
   double tail() const { return below < above ? below : above; }
 };
 
-/// The parts of the standard normal distribution below, above and within two bounds.
+/// How two bounds divide the standard normal distribution. The default is without bounds.
 struct NormalParts {
-  double below = 0;
-  double above = 0;
-  double within = 1;
+  double below = 0;   // The probability below the lower bound.
+  double above = 0;   // The probability above the upper bound.
+  double within = 1;  // The probability between the bounds.
 
   /// The probability at the fraction `unit` of the part within the bounds. Exact without bounds.
   Probability at(double unit) const { return {below + unit * within, above + (1 - unit) * within}; }

@@ -21,10 +21,10 @@ constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-/// Identifies a stream of random words: Philox's key, and the upper half of its counter.
+/// Identifies a stream of random words.
 struct RandomStream {
-  uint64_t seed = 0;
-  uint64_t id = 0;
+  uint64_t seed = 0;  // Philox's key.
+  uint64_t id = 0;    // The upper half of Philox's counter.
 };
 
 }  // namespace tessera

@@ -14,39 +14,39 @@ namespace tessera TSR_API {
 /// Random values are a function of this key and the index of an element in its whole tensor, never
 /// of the rank, the layout or the number of values per call. docs/randomness.md has the definition.
 struct RandomKey {
-  uint64_t seed = 0;
+  uint64_t seed = 0;   // Usually that of the whole run.
   std::string name{};  // The parameter's or dropout's name.
   uint64_t call = 0;   // Counts the uses of the name, e.g. the steps of a dropout.
 };
 
 /// The same value everywhere.
 struct Constant {
-  double value = 0;
+  double value = 0;  // Rounded to the dtype of the tensor.
 };
 
-/// Values from `low` to below `high`.
+/// The uniform distribution.
 struct Uniform {
-  double low = 0;
-  double high = 1;
+  double low = 0;   // The smallest value.
+  double high = 1;  // Values are below it.
 };
 
 /// The normal distribution.
 struct Normal {
-  double mean = 0;
-  double std = 1;
+  double mean = 0;  // Finite.
+  double std = 1;   // Standard deviation; 0: always the mean.
 };
 
-/// A normal distribution restricted to [low, high]; bounds may be infinite.
+/// A normal distribution restricted to [low, high], which must hold at least 2^-20 of it.
 struct TruncatedNormal {
-  double mean = 0;
-  double std = 1;
-  double low = -2;
-  double high = 2;
+  double mean = 0;  // Before the truncation.
+  double std = 1;   // Before the truncation; above 0.
+  double low = -2;  // A value, not a number of deviations; may be infinite.
+  double high = 2;  // Also a value; may be infinite.
 };
 
 /// 1 with the given probability, otherwise 0.
 struct Bernoulli {
-  double probability = 0.5;
+  double probability = 0.5;  // From 0 to 1.
 };
 
 /// A distribution that a Sampler draws from.

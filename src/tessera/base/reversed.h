@@ -12,7 +12,9 @@ template <class Range>
 class Reversed {
  public:
   explicit Reversed(Range& range) : range_(range) {}
+  /// At the range's last element.
   auto begin() const { return std::rbegin(range_); }
+  /// Before the range's first element.
   auto end() const { return std::rend(range_); }
 
  private:

@@ -18,8 +18,7 @@ class Module;
 
 namespace tessera TSR_API {
 
-/// A tensor to save or to load into: this rank's part, and its position in the full tensor. The
-/// tensor is a handle: loading changes it in place.
+/// A tensor to save or to load into.
 struct CheckpointEntry {
   /// The full tensor, the same on all ranks.
   CheckpointEntry(std::string name, at::Tensor tensor);
@@ -28,10 +27,10 @@ struct CheckpointEntry {
   /// ConfigError for a Partial tensor and for a strided shard.
   CheckpointEntry(std::string name, const DTensor& tensor);
 
-  std::string name;
-  at::Tensor tensor;
+  std::string name;                 // In the checkpoint.
+  at::Tensor tensor;                // This rank's part. A handle: loading changes it in place.
   std::vector<int64_t> shape = {};  // Of the full tensor; [1] for a scalar.
-  std::vector<Box> boxes = {};
+  std::vector<Box> boxes = {};      // Where that part lies in the full tensor; empty: no elements.
 };
 
 /// What one rank saves or loads.

@@ -14,20 +14,21 @@ namespace tessera TSR_API {
 
 /// The result of a save, the same on all ranks except the times.
 struct SaveReport {
-  std::string path;  // Of the checkpoint.
-  int64_t step = 0;
+  std::string path;     // Of the checkpoint.
+  int64_t step = 0;     // That of the request.
   int64_t bytes = 0;    // Of all ranks.
   double stall_s = 0;   // How long this rank's caller waited: planning and the copy.
   double seconds = 0;   // From the start until it was published.
-  std::string error{};  // Why it was not; "" if it was.
+  std::string error{};  // Why it was not published; "" if it was.
 
+  /// Whether the checkpoint was published.
   bool succeeded() const { return error.empty(); }
 };
 
 /// A checkpoint to save.
 struct SaveRequest {
-  std::string path;  // The folder, which must not exist.
-  int64_t step = 0;
+  std::string path;     // The folder, which must not exist.
+  int64_t step = 0;     // Steps done so far; stored in the checkpoint.
   Metadata state = {};  // Rank 0's counts.
 };
 
@@ -52,6 +53,7 @@ class CheckpointSaver {
   /// Starts a save. When it returns, the entries may change. StateError if one is in flight;
   /// ConfigError if the ranks' entries do not make up tensors.
   void begin(SaveRequest request, const CheckpointEntries& entries);
+  /// Whether a save has begun and neither poll() nor finish() has reported it.
   bool in_flight() const;
   /// The report if all ranks have written their files; then the checkpoint is published.
   std::optional<SaveReport> poll();

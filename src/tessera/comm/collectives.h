@@ -77,11 +77,12 @@ Work recv(const at::Tensor& tensor, Member src, const Group& group, int tag = 0)
 
 /// One send or receive of a batch.
 struct P2p {
+  /// The direction, seen from this rank.
   enum class Kind { kSend, kRecv };
-  Kind kind;
+  Kind kind;          // Whether this rank sends or receives.
   at::Tensor tensor;  // What to send, or where to receive.
-  Member peer;
-  int tag = 0;
+  Member peer;        // The other side, not this rank itself.
+  int tag = 0;        // From 0 to kLargestTag, the same on both sides.
 };
 /// Starts all operations at once, so that ranks can send to each other without a deadlock.
 ListWork batch_send_recv(std::span<const P2p> operations, const Group& group);

@@ -40,9 +40,10 @@ at::Tensor all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& 
 /// between.
 struct InFlight {
   struct Works;
-  at::Tensor tensor = {};  // Carries the gradient from finish() to start_all_to_all().
-  std::shared_ptr<Works> works = {};
+  at::Tensor tensor = {};             // Carries the gradient from finish() to start_all_to_all().
+  std::shared_ptr<Works> works = {};  // The operations, shared with the backward pass.
 };
+/// Starts the exchange of rows; pass the result to finish().
 InFlight start_all_to_all(const at::Tensor& tensor, const Sizes& send, const Sizes& receive,
                           const Group& group);
 /// Once per InFlight.
@@ -55,6 +56,7 @@ at::Tensor scatter(const at::Tensor& pieces, Member src, const Group& group);
 /// backward scatters the gradient of dst.
 at::Tensor gather(const at::Tensor& tensor, Member dst, const Group& group);
 
+/// One direction of linear_map().
 using Map = std::function<at::Tensor(const at::Tensor&)>;
 /// For further pairs: `forward` of the tensor; the backward is `backward` of the gradient.
 /// `forward` must be linear and return a new tensor, and `backward` must be its transpose over all

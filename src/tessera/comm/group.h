@@ -34,25 +34,32 @@ namespace tessera TSR_API {
 class Group {
  public:
   explicit Group(std::shared_ptr<comm::detail::GroupState> state);
-  // Moving copies, so that no handle is ever empty.
+  /// Moving copies, so that no handle is ever empty.
   Group(const Group& other) = default;
   Group& operator=(const Group& other) = default;
   ~Group() = default;
 
+  /// For messages; its ranks, e.g. "{0,1}", if the options have none.
   const std::string& name() const&;
   std::string name() &&;  // By value: a temporary is about to end.
+  /// The number of its ranks.
   int64_t size() const;
+  /// Its members in group-rank order, by global rank.
   const RankGroup& ranks() const&;
   RankGroup ranks() &&;
 
+  /// Whether this process is one of its ranks.
   bool is_member() const;
   /// This process's rank in the group; StateError if it is not a member.
   GroupRank rank() const;
+  /// A member's rank in the world; ConfigError if the group has no such rank.
   GlobalRank global_rank(GroupRank rank) const;
   /// The rank in the group; empty if `rank` is not a member.
   std::optional<GroupRank> group_rank(GlobalRank rank) const;
 
+  /// Which of the communicators of these ranks it uses.
   Lane lane() const;
+  /// Never kAuto.
   Backend backend() const;
   /// The device of its back end: this process's GPU with NCCL, otherwise the CPU.
   c10::Device device() const;
@@ -60,10 +67,12 @@ class Group {
   /// tensors through the CPU, so that ranks can share one GPU, which NCCL refuses. An NCCL group
   /// sends CPU tensors over Gloo.
   bool takes(c10::DeviceType device) const;
+  /// How long this process waits for an operation.
   std::chrono::milliseconds timeout() const;
   /// Local: changes how long this process waits in this group.
   void set_timeout(std::chrono::milliseconds timeout) const;
 
+  /// Internal to the library.
   comm::detail::GroupState& state() const { return *state_; }
   friend TSR_API bool operator==(const Group& a, const Group& b);
   /// "dp: 0 2 4 6".

@@ -11,15 +11,16 @@ namespace tessera TSR_API {
 /// Rank, size and rendezvous address of this process, as set by its launcher.
 struct LaunchInfo {
   std::string launcher = "none";  // torchrun, slurm, open mpi, pmi, or none.
-  int64_t rank = 0;
-  int64_t world_size = 1;
-  int64_t local_rank = 0;
-  int64_t local_world_size = 1;  // Default: the world size.
-  int64_t node_rank = 0;
+  int64_t rank = 0;               // In the world, from 0.
+  int64_t world_size = 1;         // Ranks of the whole job.
+  int64_t local_rank = 0;         // Among the ranks of this node, from 0.
+  int64_t local_world_size = 1;   // Default: the world size.
+  int64_t node_rank = 0;          // Of this node, from 0; 0 if the launcher does not say.
+  /// Host name or IP address of the job's store.
   std::string master_addr = "127.0.0.1";
-  int64_t master_port = 0;   // 0 if there is only one rank.
-  bool agent_store = false;  // The launcher hosts the store, and rank 0 is a client, too.
-  int64_t restart_count = 0;
+  int64_t master_port = 0;           // 0 if there is only one rank.
+  bool agent_store = false;          // The launcher hosts the store, and rank 0 is a client, too.
+  int64_t restart_count = 0;         // How often the launcher has restarted the ranks.
   bool maybe_several_hosts = false;  // Hosts unknown, and MASTER_ADDR is not loopback.
 
   /// Whether all ranks are known to be on this host.

@@ -24,10 +24,11 @@ const char* to_string(Backend backend);
 /// How a group communicates.
 struct GroupOptions {
   std::string name = "";  // For error messages; ignored when groups are compared.
+  /// Each lane has its own communicators.
   Lane lane = Lane::kCompute;
   Backend backend = Backend::kAuto;                                 // kAuto: that of the world.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;  // Default: that of the world.
-  NcclOptions nccl = {};
+  NcclOptions nccl = {};                                            // Ignored by other back ends.
   bool sharp = false;  // With NCCL: create it while NCCL_COLLNET_ENABLE=1 is set.
   /// Use a communicator of its own, which no other group shares. All members must make such groups
   /// of equal ranks in the same order.
@@ -36,7 +37,7 @@ struct GroupOptions {
 
 /// How a world connects.
 struct WorldOptions {
-  Backend backend = Backend::kAuto;
+  Backend backend = Backend::kAuto;  // Of groups that do not choose one.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  // Of every blocking call.
   /// How long ranks wait for each other at the start, if that is less than `timeout`.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(10);

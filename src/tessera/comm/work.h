@@ -58,8 +58,11 @@ class [[nodiscard]] ListWork {
  public:
   ListWork(Work work) : work_(std::move(work)) {}  // NOLINT(google-explicit-constructor)
 
+  /// As in Work.
   bool is_complete() const { return work_.is_complete(); }
+  /// As in Work.
   void on_complete(std::function<void()> callback) { work_.on_complete(std::move(callback)); }
+  /// The results. CommError if the operation failed or took longer than the group's timeout.
   std::vector<at::Tensor> wait() &&;
 
  private:

@@ -24,17 +24,21 @@ namespace tessera TSR_API {
 
 /// The ranks and options of a group to make.
 struct GroupRequest {
-  RankGroup ranks;
-  GroupOptions options = {};
+  RankGroup ranks;            // In group-rank order.
+  GroupOptions options = {};  // Lane and back end must be the same on all members.
 };
 
 /// A cheap handle to a World, without ownership, to make groups. StateError if the world is closed.
 class WorldHandle {
  public:
+  /// Of this process.
   GlobalRank rank() const;
+  /// Ranks of the whole job.
   int64_t size() const;
+  /// As passed to connect(), or as read from this process's environment.
   const LaunchInfo& launch() const&;
   LaunchInfo launch() &&;
+  /// Of groups that do not choose one; never kAuto.
   Backend backend() const;
   /// The device of this process: the GPU of its local rank (modulo the number of GPUs), or the CPU
   /// if it sees no GPU.
@@ -53,8 +57,8 @@ class WorldHandle {
 
  protected:
   explicit WorldHandle(std::shared_ptr<comm::detail::WorldState> state);
-  comm::detail::WorldState& state() const;  // StateError if this object was moved from.
-  std::shared_ptr<comm::detail::WorldState> state_;
+  comm::detail::WorldState& state() const;           // StateError if this object was moved from.
+  std::shared_ptr<comm::detail::WorldState> state_;  // Null if this object was moved from.
 };
 
 /// This process's connection to the other ranks of its job: the rendezvous store and the
@@ -94,6 +98,7 @@ class World : public WorldHandle {
   static World* current();
   /// Takes ownership until clear_current().
   static World& make_current(World world);
+  /// Destroys the current world, if there is one. Not collective: call close() before.
   static void clear_current();
 
  private:

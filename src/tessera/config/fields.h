@@ -23,12 +23,12 @@ using ConfigTarget = std::variant<bool*, int64_t*, double*, std::string*, std::v
 
 /// One key: reading, overriding, printing, help and the documents all use this entry.
 struct ConfigField {
-  std::string_view section{};
-  std::string_view key{};
-  ConfigTarget (*target)(TrainConfig&) = nullptr;
-  std::string_view help{};
-  std::string_view flag{};                               // The short form on the command line.
-  std::string_view off_flag{};                           // The flag that sets it to false or 0.
+  std::string_view section{};                      // E.g. "optim".
+  std::string_view key{};                          // E.g. "lr".
+  ConfigTarget (*target)(TrainConfig&) = nullptr;  // Finds its value in a config.
+  std::string_view help{};      // One line: for --help, printed configs and docs/configuration.md.
+  std::string_view flag{};      // The short form on the command line.
+  std::string_view off_flag{};  // The flag that sets it to false or 0.
   double least = std::numeric_limits<double>::lowest();  // Smallest number.
   double most = std::numeric_limits<double>::max();      // Largest number.
   std::vector<std::string> (*choices)() = nullptr;       // Allowed strings.

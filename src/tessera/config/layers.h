@@ -9,12 +9,12 @@
 
 namespace tessera TSR_API {
 
-/// A value for a key and its origin: "run.toml, line 3", "--lr".
+/// A value for a key.
 struct ConfigAssignment {
-  const ConfigField* field = nullptr;
-  ConfigValue value{};
-  std::string origin{};
-  std::string given{};  // As written; "" if the value was not text.
+  const ConfigField* field = nullptr;  // One of config_fields().
+  ConfigValue value{};                 // Of the field's type.
+  std::string origin{};                // For messages: "run.toml, line 3", "--lr".
+  std::string given{};                 // As written; "" if the value was not text.
 
   /// The value as written, or in TOML syntax.
   std::string text() const { return given.empty() ? to_toml(value) : given; }
@@ -22,7 +22,7 @@ struct ConfigAssignment {
 
 /// All settings of a run; later layers override earlier ones: preset < file < flags < overrides.
 struct ConfigLayers {
-  std::vector<ConfigAssignment> file{};
+  std::vector<ConfigAssignment> file{};       // lr = 0.1 in a TOML file.
   std::vector<ConfigAssignment> flags{};      // --lr 0.1
   std::vector<ConfigAssignment> overrides{};  // --optim.lr=0.1
 };

@@ -15,16 +15,15 @@ struct BatchOptions {
   int64_t batch = 8;    // Rows per step, over all ranks.
   int64_t seq = 128;    // Tokens per row.
   bool shuffle = true;  // Otherwise samples are in file order.
-  uint64_t seed = 0;
+  uint64_t seed = 0;    // Of the order of samples, and of the mixture of sources.
 };
 
-/// Consecutive rows of a batch: inputs and targets are row-major [rows, seq]; the target of a token
-/// is the next token.
+/// Consecutive rows of a batch.
 struct BatchRows {
-  int64_t rows = 0;
-  int64_t seq = 0;
-  std::vector<int64_t> inputs{};
-  std::vector<int64_t> targets{};
+  int64_t rows = 0;                // Those here, not of the whole batch.
+  int64_t seq = 0;                 // Tokens per row.
+  std::vector<int64_t> inputs{};   // Token ids, row-major [rows, seq].
+  std::vector<int64_t> targets{};  // The token after each input, row-major [rows, seq].
 
   friend bool operator==(const BatchRows&, const BatchRows&) = default;
 };
@@ -40,6 +39,7 @@ class Batches {
   /// batch. Messages call the data `name`.
   Batches(const TokenData& data, const BatchOptions& options, std::string_view name = "data");
 
+  /// As given to the constructor.
   const BatchOptions& options() const { return options_; }
   /// Samples per epoch over all sources: seq tokens each, without overlap.
   int64_t samples() const;

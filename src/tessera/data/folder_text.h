@@ -8,15 +8,15 @@
 
 namespace tessera TSR_API {
 
-/// The text files of a folder joined, each followed by one zero byte.
+/// The text files of a folder, joined.
 struct FolderText {
   /// A file of the folder and its place in the text.
   struct File {
-    std::string path;
+    std::string path;   // Begins with that of the folder.
     int64_t begin = 0;  // Offset in `text`.
   };
-  std::string text;
-  std::vector<File> files;
+  std::string text;         // All files, each followed by one zero byte.
+  std::vector<File> files;  // In the order of `text`, without skipped ones.
 };
 
 /// Reads the files in the order of their paths; docs/data.md says which ones are skipped. DataError

@@ -16,13 +16,14 @@ class Mixture {
   /// ConfigError for a share below 2^-32 of what the earlier sources leave.
   Mixture(std::span<const double> shares, uint64_t seed);
 
-  /// The next row of a mixture: its source, and its index there.
+  /// The place of a sample.
   struct Pick {
-    size_t source = 0;
+    size_t source = 0;  // Index in the shares.
     int64_t index = 0;  // Counted from 0 in each source.
 
     friend bool operator==(const Pick&, const Pick&) = default;
   };
+  /// Where a sample of the run comes from; samples count from 0.
   Pick at(int64_t sample) const;
 
  private:

@@ -8,9 +8,9 @@ namespace tessera TSR_API {
 
 /// Selects one of the orders.
 struct ShuffleKey {
-  uint64_t seed = 0;
-  uint32_t source = 0;
-  uint64_t epoch = 0;
+  uint64_t seed = 0;    // The same for all sources and epochs of a run.
+  uint32_t source = 0;  // Index of the source in the data.
+  uint64_t epoch = 0;   // Of this source, from 0.
 };
 
 /// The place of index 0 … size-1 in the shuffled order of `key`, a permutation. Needs no table: any

@@ -17,9 +17,12 @@ class TokenRun {
  public:
   explicit TokenRun(std::shared_ptr<const TokenSource> source);
 
+  /// Of the source.
   const std::string& path() const& { return source_->path(); }
   std::string path() && { return source_->path(); }
+  /// The whole source, of which this may be a part. Lives as long as a run of it.
   const TokenSource& source() const { return *source_; }
+  /// Tokens of this run.
   int64_t size() const { return size_; }
   /// Reads the tokens from `begin` on, relative to this run; ConfigError beyond its end.
   void read(int64_t begin, std::span<int64_t> tokens) const;
@@ -34,9 +37,9 @@ class TokenRun {
 
 /// Which texts or tokens are read, and how they are mixed.
 struct DataOptions {
-  std::vector<std::string> paths{};
-  std::vector<double> weights{};  // One per path; empty: by size.
-  TokenKind kind = TokenKind::kAuto;
+  std::vector<std::string> paths{};   // Files and folders, each one source.
+  std::vector<double> weights{};      // One per path; empty: by size.
+  TokenKind kind = TokenKind::kAuto;  // Of all paths.
 };
 
 /// One or more sources and the share of samples that each contributes.
@@ -45,6 +48,7 @@ class TokenData {
   /// Opens every source; ConfigError without a path, or if the weights do not match the paths.
   explicit TokenData(const DataOptions& options);
 
+  /// In the order of the paths.
   std::span<const TokenRun> sources() const& { return sources_; }
   std::vector<TokenRun> sources() && { return std::move(sources_); }
   /// They sum to 1.
@@ -67,8 +71,8 @@ class TokenData {
 
 /// Two disjoint parts.
 struct TokenData::Split {
-  TokenData train;
-  TokenData validation;
+  TokenData train;       // The beginning of each source.
+  TokenData validation;  // The end of each source; empty if the share is 0.
 };
 
 }  // namespace tessera

@@ -44,6 +44,7 @@ class TokenSource {
   /// them. ConfigError for a folder with kU16 or kU32.
   explicit TokenSource(const std::string& path, TokenKind kind = TokenKind::kAuto);
 
+  /// As given to the constructor.
   const std::string& path() const { return path_; }
   /// The number of tokens.
   int64_t size() const;

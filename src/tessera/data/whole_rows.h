@@ -18,13 +18,14 @@ class WholeRows {
  public:
   /// The size of a batch, and the target of padding.
   struct Options {
-    int64_t batch = 8;
-    int64_t seq = 128;
-    int64_t ignored = -100;
+    int64_t batch = 8;       // Rows per batch.
+    int64_t seq = 128;       // Tokens per row.
+    int64_t ignored = -100;  // Target of padding.
   };
   /// ConfigError if no source has two tokens.
   WholeRows(const TokenData& data, const Options& options);
 
+  /// As given to the constructor.
   const Options& options() const { return options_; }
   /// Batches of all rows.
   int64_t batches() const;

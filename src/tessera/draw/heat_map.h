@@ -12,7 +12,7 @@ namespace tessera TSR_API {
 struct HeatMap {
   std::vector<double> steps = {};                 // The number of each column.
   std::vector<std::vector<double>> columns = {};  // The values of each step, by row.
-  std::string row_name = "expert";
+  std::string row_name = "expert";                // Label of a row, before its number.
 };
 
 /// An SVG picture: the colour of a cell is its value, white at 0, and darker the larger it is. Many

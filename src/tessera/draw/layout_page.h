@@ -16,9 +16,9 @@ inline constexpr int64_t kLargestPage = 4096;  // Ranks; keeps browsers fast and
 
 /// The content of a page.
 struct LayoutPage {
-  std::string title;
-  DialectPlan layout;
-  Machine machine = {};
+  std::string title;                                // Also the heading.
+  DialectPlan layout;                               // The ranks and groups that are shown.
+  Machine machine = {};                             // Which ranks share a node or a rack.
   std::optional<TrainingStep> step = std::nullopt;  // If given, the page shows traffic volumes.
   std::optional<SequenceSplit> sequence = std::nullopt;  // If given, the page shows its layout.
 };

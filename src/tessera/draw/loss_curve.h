@@ -11,21 +11,22 @@ namespace tessera TSR_API {
 
 /// A point of a curve.
 struct CurvePoint {
-  double x = 0;
+  double x = 0;  // E.g. the step.
   double y = 0;  // A non-finite value (e.g. a diverged loss) leaves a gap.
 };
 
-/// Named values, sorted by x: "training", "validation".
+/// Values over the steps of a run, e.g. of the training loss.
 struct CurveSeries {
-  std::string name = {};
-  std::vector<CurvePoint> points = {};
+  std::string name = {};                // For the legend: "training", "validation".
+  std::vector<CurvePoint> points = {};  // Sorted by x.
 };
 
-/// A loss over the steps of a run. The first series is drawn as a line. The others are markers at
-/// their points, because a validation loss is measured only occasionally.
+/// A loss over the steps of a run.
 struct LossCurve {
-  std::string x_name = "step";
-  std::string y_name = "loss";
+  std::string x_name = "step";  // Label of the x axis.
+  std::string y_name = "loss";  // Label of the y axis.
+  /// The first one is drawn as a line. The others are markers at their points, because a validation
+  /// loss is measured only occasionally.
   std::vector<CurveSeries> series = {};
 };
 

@@ -16,16 +16,16 @@ struct Progress {
   int64_t steps = 0;                                     // Steps in total.
   double loss = 0;                                       // Of the last step.
   std::optional<double> validation_loss = std::nullopt;  // The most recent one.
-  double tokens_per_s = 0;
-  double ms = 0;         // Per step.
-  double elapsed_s = 0;  // Since this run began.
-  int64_t begin = 0;     // Steps done before it began, if it was resumed.
+  double tokens_per_s = 0;                               // Of the last step, over all ranks.
+  double ms = 0;                                         // Per step.
+  double elapsed_s = 0;                                  // Since this run began.
+  int64_t begin = 0;                                     // Steps done before, if it was resumed.
 };
 
-/// Words beside a bar; if room is short, the least important ones are dropped first.
+/// Words beside a bar.
 struct ProgressPart {
-  std::string text;
-  int importance;
+  std::string text;  // E.g. "loss 2.134".
+  int importance;    // If room is short, the lowest one is dropped first.
 };
 
 /// One line of at most options.width characters, without a newline: a bar for the share that is

@@ -20,13 +20,14 @@ struct RankPanel {
   std::vector<int64_t> group_of{};  // By rank.
 };
 
-/// Ranks by node, with one panel per kind of group; both pictures of a layout show it.
+/// Ranks by node, as both pictures of a layout show them.
 struct RankGrid {
-  int64_t world = 0;
-  int64_t ranks_per_node = 8;
-  std::vector<RankPanel> panels{};
+  int64_t world = 0;                  // Number of ranks.
+  int64_t ranks_per_node = 8;         // The last node may have fewer.
+  std::vector<RankPanel> panels{};    // One per kind of group.
   std::optional<GlobalRank> focus{};  // The rank whose groups are highlighted.
 
+  /// Including a last node with fewer ranks.
   int64_t num_nodes() const { return world / ranks_per_node + (world % ranks_per_node != 0); }
   /// Ranks side by side: those of one node, or a part of it if the node is large.
   int64_t columns() const;

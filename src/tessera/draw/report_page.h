@@ -11,14 +11,14 @@ namespace tessera TSR_API {
 
 /// One chart over the steps of a run.
 struct ReportChart {
-  std::string title = {};  // "Learning rate".
-  std::string unit = {};   // "tokens/s"; "" if it has none.
-  std::vector<CurveSeries> series = {};
+  std::string title = {};                // "Learning rate".
+  std::string unit = {};                 // "tokens/s"; "" if it has none.
+  std::vector<CurveSeries> series = {};  // The first one is a line, the others have dots.
 };
 
 /// A picture from elsewhere: the mesh, the timeline of a step, its simulation.
 struct ReportPicture {
-  std::string title = {};
+  std::string title = {};  // The heading above it.
   std::string words = {};  // A caption, shown below the picture.
   std::string svg = {};    // From one of our draw_svg functions.
 };
@@ -28,18 +28,18 @@ using ReportFact = std::pair<std::string, std::string>;
 
 /// Facts under a heading, e.g. a section of the configuration.
 struct ReportTable {
-  std::string title = {};
-  std::vector<ReportFact> facts = {};
+  std::string title = {};              // The heading.
+  std::vector<ReportFact> facts = {};  // One row each.
 };
 
 /// The report of a training run.
 struct ReportPage {
-  std::string title = "Training run";
-  std::string summary = {};              // One or two sentences.
-  std::vector<ReportChart> charts = {};  // The first one, the loss, is the large one.
-  std::vector<ReportFact> run = {};      // Command, start, duration, versions.
-  std::vector<ReportTable> configuration = {};
-  std::vector<ReportPicture> mesh = {};  // Empty for a single process.
+  std::string title = "Training run";           // Also the heading.
+  std::string summary = {};                     // One or two sentences.
+  std::vector<ReportChart> charts = {};         // The first one, the loss, is the large one.
+  std::vector<ReportFact> run = {};             // Command, start, duration, versions.
+  std::vector<ReportTable> configuration = {};  // One table per section.
+  std::vector<ReportPicture> mesh = {};         // Empty for a single process.
   /// Timelines of recorded steps, and other pictures; side by side on a wide screen.
   std::vector<ReportPicture> pipeline = {};
   /// The path at its server from which the page gets its newer JSON, again and again; "": never.

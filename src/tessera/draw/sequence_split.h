@@ -16,9 +16,9 @@ inline constexpr int64_t kMostSplitRows = 64;  // Ranks that a picture of a sequ
 
 /// A sequence on its context-parallel ranks, as pictures show it.
 struct SequenceSplit {
-  std::string name;           // Of context_layouts().
-  DocumentLengths documents;  // Of the sequence.
-  ContextLayout layout;
+  std::string name;            // Of context_layouts().
+  DocumentLengths documents;   // Of the sequence.
+  ContextLayout layout;        // Which rank holds which positions.
   std::vector<int64_t> pairs;  // Of causal attention, by rank.
 
   /// The positions that pictures show: all, or the first ones if the layout changes rank too often.

@@ -14,11 +14,11 @@
 
 namespace tessera TSR_API {
 
-/// An action that a rank computes, and when: F, B, I, W or an overlap.
+/// An action that a rank computes, and when.
 struct TimelineBlock {
-  GroupRank rank;
-  Action action;
-  TimeSpan time;
+  GroupRank rank;  // In the pipeline.
+  Action action;   // F, B, I, W or an overlap.
+  TimeSpan time;   // In the simulation's unit.
 };
 
 /// A simulated schedule, ready to be drawn: the data of every picture of it.
@@ -35,29 +35,37 @@ class Timeline {
   /// "makespan 33, bubble 27.3 %, peak 4 activations".
   std::string result_text() const;
 
+  /// Ranks per pipeline.
   int64_t pp() const { return shape_.pp; }
+  /// When the last rank ends, in the simulation's unit.
   double makespan() const { return makespan_; }
   /// The idle share over all ranks.
   double bubble() const { return bubble_; }
+  /// The most on any rank, in stages × microbatches.
   int64_t peak_activations() const;
 
   /// Rank by rank, each in order of time.
   std::span<const TimelineBlock> blocks() const& { return blocks_; }
   std::vector<TimelineBlock> blocks() && { return std::move(blocks_); }
+  /// Those of one rank, in order of time.
   std::span<const TimelineBlock> blocks_of(GroupRank rank) const&;
   std::span<const TimelineBlock> blocks_of(GroupRank rank) && = delete;  // Name the timeline first.
+  /// Busy and idle time of one rank.
   const RankTimes& times_of(GroupRank rank) const& { return row(rank).times; }
   RankTimes times_of(GroupRank rank) && { return row(rank).times; }
+  /// The activations of one rank over time, one entry per change.
   std::span<const LiveActivations> live_of(GroupRank rank) const& { return row(rank).live; }
   std::vector<LiveActivations> live_of(GroupRank rank) && { return row(rank).live; }
 
   /// For each of blocks(), in the same order: the blocks whose results it needs.
   std::vector<std::vector<size_t>> needs() const;
 
-  /// The index of this stage among the stages of its rank, from 0, and their number. They determine
-  /// the shade of its colour.
+  /// The index of the task's stage among the stages of its rank, from 0; it determines the shade of
+  /// its colour.
   int64_t chunk_of(const Task& task) const { return chunks_[static_cast<size_t>(task.stage)]; }
+  /// The most stages on any rank.
   int64_t num_chunks() const { return num_chunks_; }
+  /// By type and stage; see action_color().
   Rgb color_of(const Task& task) const;
 
  private:

@@ -15,7 +15,7 @@ namespace tessera TSR_API {
 
 /// One row of the picture. Times are in milliseconds.
 struct UnitRow {
-  std::string name;
+  std::string name;                    // "compute", "exchange", or a unit: "model.layers.3".
   std::vector<UnitEvent> events = {};  // Later ones are drawn over earlier ones.
 };
 

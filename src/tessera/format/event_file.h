@@ -35,7 +35,9 @@ class EventFile {
   /// DataError if the operating system refuses, here and below.
   EventFile(const std::string& folder, int64_t first_step);
 
+  /// Adds a record of these values of the step, with the current time.
   void append(int64_t step, std::span<const EventScalar> scalars);
+  /// FOLDER/events.out.tfevents.SECONDS.HOST.PID.0.
   const std::string& path() const { return path_; }
 
  private:

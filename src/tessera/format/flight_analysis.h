@@ -24,51 +24,50 @@ struct FlightOperation {
 /// "all_reduce #17 of group dp".
 std::string to_string(const FlightOperation& operation);
 
-/// Where a rank was when it wrote its dump: in its oldest incomplete operation, otherwise after its
-/// last one.
+/// Where a rank was when it wrote its dump.
 struct FlightPlace {
-  FlightOperation operation = {};
-  bool ended = false;
-  int64_t for_ns = 0;  // Since it started or ended.
+  FlightOperation operation = {};  // Its oldest incomplete one; its last one if all completed.
+  bool ended = false;              // Whether it has completed `operation`.
+  int64_t for_ns = 0;              // Since it started or ended.
 };
 
 /// A rank of a job, as its dump shows it.
 struct FlightRank {
-  GlobalRank rank = {};
-  std::string host = {};
+  GlobalRank rank = {};                             // In the world.
+  std::string host = {};                            // Name of the host it runs on.
   std::string reason = {};                          // Why it wrote its dump.
   std::optional<FlightPlace> place = std::nullopt;  // Nothing if there was no operation.
 };
 
 /// Ranks that wait in one operation, and the absent ranks.
 struct FlightWait {
-  FlightOperation operation = {};
-  RankGroup waiting = {};
-  RankGroup absent = {};  // Empty if all have arrived.
-  int64_t for_ns = 0;     // The longest wait.
+  FlightOperation operation = {};  // As one of the waiting ranks names it.
+  RankGroup waiting = {};          // Sorted; at least one.
+  RankGroup absent = {};           // Empty if all have arrived.
+  int64_t for_ns = 0;              // The longest wait.
 };
 
 /// A rank that others wait for and that waits for nobody.
 struct FlightLag {
-  GlobalRank rank = {};
-  std::vector<FlightWait> waits = {};
-  RankGroup indirectly = {};  // Ranks that wait for the waiting ranks.
+  GlobalRank rank = {};                // The one that is behind.
+  std::vector<FlightWait> waits = {};  // Of ranks that wait for it directly.
+  RankGroup indirectly = {};           // Ranks that wait for the waiting ranks.
 };
 
 /// What some ranks did under one sequence number.
 struct FlightVariant {
   std::string what = {};  // "all_reduce Float[2, 3]".
-  RankGroup ranks = {};
+  RankGroup ranks = {};   // Sorted.
 };
 /// An operation that ranks called differently.
 struct FlightDifference {
-  FlightOperation operation = {};
+  FlightOperation operation = {};            // As one of the ranks names it.
   std::vector<FlightVariant> variants = {};  // At least two, by descending number of ranks.
 };
 
 /// What the dumps of a job show together.
 struct FlightAnalysis {
-  int64_t world_size = 1;
+  int64_t world_size = 1;                 // Ranks of the job, with or without a dump.
   std::vector<FlightRank> ranks = {};     // By rank.
   RankGroup missing = {};                 // Ranks without a dump.
   std::vector<FlightLag> behind = {};     // By rank.

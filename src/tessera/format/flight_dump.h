@@ -26,8 +26,8 @@ const char* to_string(FlightState state);
 
 /// One input or output of an operation.
 struct FlightTensor {
-  std::vector<int64_t> sizes = {};
-  std::string dtype = {};  // As PyTorch spells it: "Float", "BFloat16", "Long".
+  std::vector<int64_t> sizes = {};  // One per dimension; empty: a scalar.
+  std::string dtype = {};           // As PyTorch spells it: "Float", "BFloat16", "Long".
 
   friend bool operator==(const FlightTensor&, const FlightTensor&) = default;
 };
@@ -42,10 +42,9 @@ struct FlightGroup {
   std::string desc = {};  // For display, e.g. "dp"; the same on all members.
   RankGroup ranks = {};   // In group-rank order.
 
-  /// Numbers of the last collectives; 0 before the first.
-  int64_t last_enqueued = 0;
-  int64_t last_started = 0;
-  int64_t last_completed = 0;
+  int64_t last_enqueued = 0;   // Number of the last collective requested; 0: none.
+  int64_t last_started = 0;    // Number of the last collective started; 0: none.
+  int64_t last_completed = 0;  // Number of the last collective completed; 0: none.
 
   friend bool operator==(const FlightGroup&, const FlightGroup&) = default;
 };
@@ -64,18 +63,18 @@ struct FlightEntry {
   /// Engine and operation, e.g. "shm:all_reduce", "gloo:all_reduce"; for messages also the group
   /// ranks: "gloo:send 0->1", "gloo:recv 1<-0".
   std::string profiling_name = {};
-  std::vector<FlightTensor> inputs = {};
-  std::vector<FlightTensor> outputs = {};
-  FlightState state = FlightState::kScheduled;
-  bool retired = false;  // Waited for or abandoned.
-  bool is_p2p = false;
-  int64_t timeout_ms = 0;
+  std::vector<FlightTensor> inputs = {};   // In the order of the call.
+  std::vector<FlightTensor> outputs = {};  // As `inputs` unless the operation changes the shape.
+  FlightState state = FlightState::kScheduled;  // When the rank wrote the dump.
+  bool retired = false;                         // Waited for or abandoned.
+  bool is_p2p = false;                          // A send or recv, not a collective.
+  int64_t timeout_ms = 0;                       // Limit for waiting until it completes.
 
-  /// Nanoseconds since the epoch, on this host's clock.
+  /// When the program requested it: nanoseconds since the epoch, on this host's clock.
   int64_t time_created_ns = 0;
-  std::optional<int64_t> time_started_ns = std::nullopt;
-  std::optional<int64_t> time_completed_ns = std::nullopt;
-  std::optional<double> duration_ms = std::nullopt;  // Measured by the back end.
+  std::optional<int64_t> time_started_ns = std::nullopt;    // As time_created_ns; empty: not yet.
+  std::optional<int64_t> time_completed_ns = std::nullopt;  // As time_created_ns; empty: not yet.
+  std::optional<double> duration_ms = std::nullopt;         // Measured by the back end.
 
   friend bool operator==(const FlightEntry&, const FlightEntry&) = default;
 };
@@ -85,11 +84,11 @@ inline constexpr std::string_view kFlightVersion = "2.10";
 
 /// The last operations of a rank.
 struct FlightDump {
-  std::string version = std::string(kFlightVersion);
-  GlobalRank rank = {};
-  int64_t world_size = 1;
-  std::string host = {};
-  int64_t pid = 0;
+  std::string version = std::string(kFlightVersion);  // Of PyTorch's format; starts with "2.".
+  GlobalRank rank = {};                               // Of the process that wrote it.
+  int64_t world_size = 1;                             // Ranks of the job.
+  std::string host = {};                              // Name of the host the process ran on.
+  int64_t pid = 0;                                    // Process id on `host`.
   std::string job = {};                   // Equal on all ranks of a run, different between runs.
   int64_t restart = 0;                    // The number of restarts before.
   std::string reason = {};                // Why the rank wrote it: "SIGUSR1", "error: …".

@@ -14,10 +14,10 @@ namespace tessera TSR_API {
 /// The group of an entry of `dump`.
 const FlightGroup& group_of(const FlightDump& dump, const FlightEntry& entry);
 
-/// Sender and receiver, as group ranks.
+/// A message from one member of a group to another.
 struct FlightMessage {
-  GroupRank source = {};
-  GroupRank destination = {};
+  GroupRank source = {};       // Group rank of the sender.
+  GroupRank destination = {};  // Group rank of the receiver.
 
   friend auto operator<=>(const FlightMessage&, const FlightMessage&) = default;
 };
@@ -33,16 +33,16 @@ const std::string& label_of(const FlightGroup& group);
 
 /// One rank's part in an operation.
 struct FlightParticipant {
-  const FlightDump* dump = nullptr;
-  const FlightEntry* entry = nullptr;
+  const FlightDump* dump = nullptr;    // That the rank wrote.
+  const FlightEntry* entry = nullptr;  // For the operation, in `dump`.
 };
 
 /// The entries of several ranks for one operation: a collective or a message. Points into the
 /// dumps.
 struct FlightMatch {
-  const FlightGroup* group = nullptr;  // From one of the ranks' dumps.
-  std::optional<FlightMessage> message = std::nullopt;
-  int64_t sequence = 0;
+  const FlightGroup* group = nullptr;                   // From one of the ranks' dumps.
+  std::optional<FlightMessage> message = std::nullopt;  // Nothing for a collective.
+  int64_t sequence = 0;  // The number in the group, or between the two ranks.
   std::vector<FlightParticipant> participants = {};  // In the order of the dumps.
 
   /// The ranks that take part in the operation.

@@ -16,6 +16,7 @@ class FolderJson {
   FolderJson(const FolderJson&) = delete;
   FolderJson& operator=(const FolderJson&) = delete;
 
+  /// The whole document; must not outlive this object.
   JsonField root() const { return {json_, source_}; }
 
  private:

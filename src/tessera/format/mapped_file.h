@@ -19,7 +19,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
+  /// The whole file, mapped until this object is destroyed.
   std::span<const std::byte> bytes() const { return bytes_; }
+  /// As given to the constructor.
   const std::string& path() const { return path_; }
 
   /// Reads `out.size()` bytes from `begin` on. Faster than copying from bytes(), whose pages must

@@ -26,12 +26,14 @@ class NewFile {
   /// "a.json.part123"; "" for other names.
   static std::string_view name_of_draft(std::string_view name);
 
+  /// The final name, also while the file is unfinished.
   const std::string& path() const { return path_; }
   /// DataError if the operating system refuses, here and below.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   /// CRC-32C of the bytes written so far.
   uint32_t checksum() const { return checksum_; }
+  /// Bytes written so far.
   int64_t size() const { return size_; }
   /// The file is on the disk when this returns.
   void finish();

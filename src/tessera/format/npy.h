@@ -14,9 +14,9 @@ namespace tessera TSR_API {
 /// The header of a NumPy .npy file. Arrays in Fortran order, big-endian arrays and elements that
 /// are not plain numbers are refused.
 struct NpyHeader {
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape = {};
-  int64_t data_begin = 0;  // Offset in the file.
+  DType dtype = DType::kF32;        // Of the elements; little-endian.
+  std::vector<int64_t> shape = {};  // Row-major; empty: a scalar.
+  int64_t data_begin = 0;           // Offset in the file.
 
   friend bool operator==(const NpyHeader&, const NpyHeader&) = default;
 };

@@ -16,7 +16,7 @@ namespace tessera TSR_API {
 
 /// An action of a pipeline and when it ran.
 struct RecordedAction {
-  Action action = {};
+  Action action = {};  // Never kIdle.
   TimeSpan time = {};  // Seconds since an origin that all ranks of the pipeline share.
 
   friend bool operator==(const RecordedAction&, const RecordedAction&) = default;
@@ -25,9 +25,9 @@ struct RecordedAction {
 /// One rank's part of one step.
 struct PipelineRecord {
   std::string schedule = {};  // The schedule's name.
-  ScheduleShape shape = {};
-  int64_t step = 0;  // Of the run, from 0.
-  GroupRank rank = {};
+  ScheduleShape shape = {};   // Of the whole schedule.
+  int64_t step = 0;           // Of the run, from 0.
+  GroupRank rank = {};        // In the pipeline.
   /// In the order of the rank's row. All compute actions with their times; other actions, such as
   /// messages, are optional.
   std::vector<RecordedAction> actions = {};
@@ -50,11 +50,10 @@ std::filesystem::path pipeline_record_path(const std::filesystem::path& run, int
 /// is recorded.
 void write_pipeline_record(const std::filesystem::path& run, const PipelineRecord& record);
 
-/// A step of all ranks: a table and the times of its actions, in the form of a simulation. Contains
-/// only compute actions.
+/// A step of all ranks: a table and the times of its actions, in the form of a simulation.
 struct RecordedStep {
-  int64_t step = 0;
-  Schedule schedule;
+  int64_t step = 0;       // Of the run, from 0.
+  Schedule schedule;      // Compute actions only, as the ranks ran them.
   Simulation simulation;  // In milliseconds, from 0 on.
 };
 

@@ -21,19 +21,20 @@ inline constexpr int64_t kLargestSafetensorsHeader = 100'000'000;
 
 /// Name, dtype and shape of a tensor in a file.
 struct TensorSpec {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape = {};
+  std::string name;                 // Unique in its file.
+  DType dtype = DType::kF32;        // Of the elements; little-endian.
+  std::vector<int64_t> shape = {};  // Row-major; empty: a scalar.
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 /// A tensor of a file and the range of its bytes in the file.
 struct StoredTensor {
-  TensorSpec spec;
-  int64_t begin = 0;
-  int64_t end = 0;
+  TensorSpec spec;    // As in the header.
+  int64_t begin = 0;  // Offset of its first byte in the file.
+  int64_t end = 0;    // Offset after its last byte.
 
+  /// Of its elements, without the header.
   int64_t num_bytes() const { return end - begin; }
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
@@ -44,8 +45,8 @@ using Metadata = std::map<std::string, std::string>;
 /// The header of a safetensors file.
 struct SafetensorsHeader {
   std::vector<StoredTensor> tensors = {};  // In the order of their bytes.
-  Metadata metadata = {};
-  int64_t data_begin = 0;  // Offset in the file.
+  Metadata metadata = {};                  // Empty if the file has none.
+  int64_t data_begin = 0;                  // Offset in the file.
 
   friend bool operator==(const SafetensorsHeader&, const SafetensorsHeader&) = default;
 };
@@ -63,10 +64,13 @@ class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
+  /// As given to the constructor.
   const std::string& path() const& { return file_.path(); }
   std::string path() && { return file_.path(); }
+  /// In the order of their bytes.
   std::span<const StoredTensor> tensors() const& { return header_.tensors; }
   std::vector<StoredTensor> tensors() && { return std::move(header_.tensors); }
+  /// Empty if the file has none.
   const Metadata& metadata() const& { return header_.metadata; }
   Metadata metadata() && { return std::move(header_.metadata); }
 

@@ -18,7 +18,9 @@ class TokenFile {
   /// is not such an array, or ends within a number.
   explicit TokenFile(const std::string& path, DType raw = DType::kU16);
 
+  /// As given to the constructor.
   const std::string& path() const { return file_.path(); }
+  /// Of the ids in the file: for .npy that of its header, otherwise `raw`.
   DType dtype() const { return dtype_; }
   /// The number of tokens.
   int64_t size() const { return size_; }

@@ -29,8 +29,8 @@ std::string_view to_string(UnitAction action);
 
 /// Something that a unit did, and when.
 struct UnitEvent {
-  std::string unit = {};  // "model.layers.3"
-  UnitAction action = UnitAction::kGather;
+  std::string unit = {};                    // "model.layers.3"
+  UnitAction action = UnitAction::kGather;  // What it did during `time`.
   TimeSpan time = {};  // Seconds since an origin that all ranks share; not after the step's end.
 
   friend bool operator==(const UnitEvent&, const UnitEvent&) = default;
@@ -38,10 +38,10 @@ struct UnitEvent {
 
 /// One rank's part of one step.
 struct UnitRecord {
-  int64_t step = 0;  // Of the run, from 0.
-  GlobalRank rank = {};
-  double seconds = 0;  // When the gradients of the step were complete.
-  std::vector<UnitEvent> events = {};
+  int64_t step = 0;                    // Of the run, from 0.
+  GlobalRank rank = {};                // In the world.
+  double seconds = 0;                  // When the gradients of the step were complete.
+  std::vector<UnitEvent> events = {};  // Of all units; they may overlap.
 
   friend bool operator==(const UnitRecord&, const UnitRecord&) = default;
 };
@@ -67,10 +67,11 @@ std::vector<UnitRecord> read_unit_records(const std::filesystem::path& run, int6
 
 /// How a rank's communication overlapped with compute, in seconds.
 struct CommunicationTimes {
-  double step = 0;
+  double step = 0;       // Length of the step, until its gradients were complete.
   double in_flight = 0;  // While at least one gather, reduction or exchange was in flight.
   double waited = 0;     // While the thread that computes was blocked in one: idle time.
 
+  /// `waited` as a fraction of `step`.
   double waited_share() const { return waited / step; }
 };
 /// How long communication was in flight, and how long compute waited for it.

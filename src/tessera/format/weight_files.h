@@ -26,6 +26,7 @@ class WeightFiles {
   /// missing or malformed, or if a file does not hold a tensor listed for it.
   explicit WeightFiles(const std::string& folder);
 
+  /// The files of the index, or the only one.
   std::span<const SafetensorsFile> files() const& { return files_; }
   std::vector<SafetensorsFile> files() && { return std::move(files_); }
   /// The names of all tensors, sorted.
@@ -35,10 +36,12 @@ class WeightFiles {
   /// like shards, model-*.safetensors. Empty without an index.
   std::vector<std::string> left_over() const;
 
+  /// Whether the weights have a tensor of this name.
   bool contains(std::string_view name) const { return by_name_.contains(name); }
   /// DataError with the nearest name if there is no such tensor.
   const TensorSpec& spec(std::string_view name) const&;
   TensorSpec spec(std::string_view name) && { return spec(name); }
+  /// Of a tensor, mapped until this object is destroyed. DataError as in spec().
   std::span<const std::byte> bytes(std::string_view name) const&;
   std::span<const std::byte> bytes(std::string_view name) && = delete;  // They would be unmapped.
   /// Copies `out.size()` bytes of the tensor from `begin` on; faster than from bytes().

@@ -16,8 +16,8 @@ using TokenIds = std::vector<int64_t>;
 
 /// How prompts are continued.
 struct GenerateOptions {
-  int64_t tokens = 128;  // The most new tokens per prompt.
-  SamplingOptions sampling = {};
+  int64_t tokens = 128;           // The most new tokens per prompt.
+  SamplingOptions sampling = {};  // How each new token is chosen.
   TokenIds stops = {};  // Tokens that end a text; they are the last ones of what is returned.
 };
 

@@ -25,8 +25,10 @@ class LanguageModel {
   LanguageModel(const LlamaConfig& config, const LlamaOptions& options, const WorldHandle& world,
                 const std::function<void(const Parameters&)>& fill);
 
+  /// Of the whole model, not of this rank's part.
   const LlamaConfig& config() const& { return config_; }
   LlamaConfig config() && { return std::move(config_); }
+  /// The device for tokens and caches.
   at::Device device() const { return device_; }
 
   /// **Collective.** The logits [rows, vocabulary] of what follows the tokens [rows, count], which

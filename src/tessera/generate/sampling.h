@@ -14,7 +14,7 @@ struct SamplingOptions {
   double temperature = 1;  // Divides the logits; 0: always the likeliest token.
   int64_t top_k = 0;       // Only the likeliest `top_k` tokens; 0: all.
   double top_p = 1;        // Only the likeliest tokens whose probabilities add up to this.
-  uint64_t seed = 0;
+  uint64_t seed = 0;       // Of the draws; unused if the temperature is 0.
 };
 
 /// ConfigError for values that no distribution has.

@@ -8,15 +8,23 @@
 
 namespace tessera TSR_API {
 
-/// One 16-bit parameter with its gradient, its float32 copy and the state of AdamW. All are
-/// contiguous; `step` is a float32 scalar that counts this step already.
+/// One 16-bit parameter with its gradient and the state of AdamW. All tensors are contiguous.
 struct GpuAdamWTensor {
-  at::Tensor parameter, gradient, weight, average, square_average, step;
+  at::Tensor parameter;       // Gets the rounded weight.
+  at::Tensor gradient;        // In the dtype of the parameter.
+  at::Tensor weight;          // The float32 copy of the parameter.
+  at::Tensor average;         // Of the gradients, in float32.
+  at::Tensor square_average;  // Of the squared gradients, in float32.
+  at::Tensor step;            // A float32 scalar: the number of steps, this one included.
 };
 
 /// The rates of one step, the same for all tensors.
 struct GpuAdamWRates {
-  double learning_rate, beta1, beta2, weight_decay, eps;
+  double learning_rate;    // Of this step.
+  double beta1;            // How much of `average` a step keeps.
+  double beta2;            // How much of `square_average` a step keeps.
+  double weight_decay;     // Times the learning rate: the share of each weight that is subtracted.
+  double eps;              // Added to the denominator of the update.
   double gradient_factor;  // Gradients count times this.
 };
 

@@ -40,8 +40,8 @@ class GpuKernel {
   };
   /// How many threads run it.
   struct Grid {
-    int64_t blocks = 1;
-    int64_t threads = 256;
+    int64_t blocks = 1;     // 0: launch() does nothing.
+    int64_t threads = 256;  // Per block.
   };
 
   /// Starts it on the current stream of a device. The arguments must have the types of the kernel's

@@ -21,9 +21,10 @@ class Connection {
     std::chrono::seconds ping;     // Between two pings to the peer.
     std::chrono::seconds silence;  // A peer that is silent for this long is lost.
   };
-  /// Node 0 has a connection to each node, so it sends fewer pings.
+  /// For another node's connection to node 0.
   static constexpr Pace kOfMember{.ping = std::chrono::seconds(3),
                                   .silence = std::chrono::seconds(15)};
+  /// For node 0's connections: one to each node, so it sends fewer pings.
   static constexpr Pace kOfCoordinator{.ping = std::chrono::seconds(6),
                                        .silence = std::chrono::seconds(8)};
 
@@ -34,6 +35,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  /// Buffers what the socket does not accept; more than 1 MiB ends the connection. Does nothing
+  /// after finish(), or if the connection has ended.
   void send(const Message& message);
   /// The messages since the last call.
   std::vector<Message> take();
@@ -45,7 +48,9 @@ class Connection {
   void break_off(const std::string& why);
   /// Why the connection ended; nothing while it works.
   const std::optional<std::string>& ended() const { return ended_; }
+  /// When this object was made.
   Clock::time_point since() const { return since_; }
+  /// When step() is due; now if take() or ended() has news.
   Clock::time_point deadline() const;
 
  private:

@@ -11,11 +11,11 @@
 
 namespace tessera TSR_API {
 
-/// Address, port and secret of the store where the ranks of a new round connect.
+/// The store where the ranks of a new round connect.
 struct MasterAddress {
-  std::string address;
-  int64_t port = 0;
-  std::string secret = "";
+  std::string address;      // MASTER_ADDR of the ranks.
+  int64_t port = 0;         // MASTER_PORT of the ranks.
+  std::string secret = "";  // The ranks need it to use the store; "": they need none.
 };
 
 /// Node 0's decisions about the whole job: who is a member, when a round starts, which failure was
@@ -26,6 +26,7 @@ class Coordinator {
   using Peer = int64_t;  // In the order of arrival; 0 is this launcher.
   /// Sends the message; must not call back.
   using Send = std::function<void(Peer, const Message&)>;
+  /// Chooses the store of a round, before each start.
   using Master = std::function<MasterAddress()>;
 
   Coordinator(const LaunchOptions& options, Send send, Master master, Clock::time_point now);
@@ -36,8 +37,10 @@ class Coordinator {
   void lost(Peer peer, const std::string& why, Clock::time_point now);
   /// Checks time-outs; due at deadline().
   void tick(Clock::time_point now);
+  /// When tick() is due; nothing outside of a rendezvous.
   std::optional<Clock::time_point> deadline() const;
 
+  /// Whether the peer was admitted and is not lost.
   bool is_member(Peer peer) const { return members_.contains(peer); }
   /// All peers have been sent how the job ended.
   bool is_over() const { return phase_ == Phase::kOver; }

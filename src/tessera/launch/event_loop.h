@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 /// Waits for many descriptors at once and calls their handlers. Single-threaded.
 class EventLoop {
  public:
+  /// Called by wait().
   using Handler = std::function<void()>;
 
   EventLoop();

@@ -20,6 +20,7 @@ class Guard {
 
   /// For a forked child before exec: adds its own group.
   static void add_own_group(int descriptor);
+  /// The write end of its pipe, for add_own_group().
   int descriptor() const { return writer_.get(); }
   /// The group is gone; its number may be reused.
   void remove(pid_t group);

@@ -35,10 +35,12 @@ std::string heartbeat_line(std::string_view place);
 /// The launcher's end: the state of a rank, from the bytes of its pipe.
 class HeartbeatReader {
  public:
+  /// Takes bytes of the pipe that arrived at `now`.
   void add(std::string_view bytes, Clock::time_point now);
   /// The pipe is closed: no heartbeats follow.
   void close() { last_.reset(); }
 
+  /// Whether the rank has connected to the others.
   bool is_healthy() const { return healthy_; }
   /// When the last heartbeat arrived; nothing if the rank sends none.
   std::optional<Clock::time_point> last() const { return last_; }

@@ -26,6 +26,7 @@ class NodeLink {
   virtual void send(const Message& message, Clock::time_point now) = 0;
   /// Handles received messages and time-outs; due at deadline().
   virtual void step(Clock::time_point now) = 0;
+  /// When step() is due, even without an event.
   virtual Clock::time_point deadline() const = 0;
   /// The job is over: waits a short time so that the others receive it.
   virtual void finish() = 0;
@@ -33,7 +34,9 @@ class NodeLink {
   std::vector<Message> take();
 
  protected:
+  /// Adds a message for take().
   void deliver(const Message& message) { inbox_.push_back(message); }
+  /// Whether take() would return any.
   bool has_messages() const { return !inbox_.empty(); }
 
  private:

@@ -23,6 +23,7 @@ class LocalJob {
 
   /// Handles events; due at deadline().
   void step(Clock::time_point now);
+  /// When step() is due, even without an event.
   Clock::time_point deadline() const { return deadline_; }
   /// Sends all ranks this signal, and kills them after the grace period. Idempotent.
   void stop(int signal, Clock::time_point now) { stop(signal, now, options_.grace); }

@@ -15,13 +15,16 @@ namespace tessera TSR_API {
 /// prints messages for the user.
 class Node {
  public:
+  /// Sends a message to the coordinator.
   using Send = std::function<void(const Message&)>;
   Node(const LaunchOptions& options, std::string program, EventLoop& loop, Guard& guard,
        Screen& screen, Send send);
 
   /// Handles start, stop and end.
   void handle(const Message& message, Clock::time_point now);
+  /// Handles events of the ranks; due at deadline().
   void step(Clock::time_point now);
+  /// When step() is due, even without an event.
   Clock::time_point deadline() const;
   /// A signal to this launcher: ends the job; the second time, at once.
   void interrupt(int signal, Clock::time_point now);
@@ -29,6 +32,7 @@ class Node {
   void pass_on(int signal);
   /// The launcher's exit code, once the job is over.
   std::optional<int> exit_code() const { return exit_code_; }
+  /// Whether interrupt() was called.
   bool is_interrupted() const { return interrupted_.has_value(); }
 
  private:

@@ -14,7 +14,7 @@ namespace tessera TSR_API {
 /// line, so that progress bars are visible; lines longer than kLongestLine are split.
 class LinePrefixer {
  public:
-  static constexpr size_t kLongestLine = size_t{64} << 10;
+  static constexpr size_t kLongestLine = size_t{64} << 10;  // In bytes, without the prefix.
 
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
   /// The lines completed by these bytes.
@@ -33,7 +33,9 @@ class Tail {
  public:
   static constexpr size_t kBytes = size_t{32} << 10;  // A backtrace and what is before it.
 
+  /// The next bytes of the stream.
   void add(std::string_view bytes);
+  /// The last kBytes of the stream, or up to twice as many.
   const std::string& text() const { return text_; }
 
  private:
@@ -56,9 +58,11 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
+  /// Never blocks. Drops the text if nobody reads the output any more.
   void write(std::string_view text);
   /// Writes until all is written or the deadline has passed.
   void flush(Clock::time_point deadline);
+  /// More than 1 MiB is buffered.
   bool is_full() const { return waiting_.size() > kMostWaiting; }
   /// Nobody reads the output any more.
   bool is_broken() const { return broken_; }

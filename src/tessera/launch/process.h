@@ -28,6 +28,7 @@ class Process {
   /// If the program cannot be started, the child says so on its stderr and ends with 126 or 127.
   explicit Process(const ProcessSpec& spec);
 
+  /// Also the number of its process group.
   pid_t pid() const { return pid_; }
   /// Collects ended processes; call it after SIGCHLD.
   void collect();

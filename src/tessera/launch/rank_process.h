@@ -28,10 +28,13 @@ class RankStream {
   void step();
   /// Reads what is available now.
   void drain();
+  /// More output may follow.
   bool is_open() const { return pipe_.reader.is_open(); }
   /// The screen is full.
   bool is_paused() const { return paused_; }
+  /// Stops reading, and shows an incomplete last line.
   void close();
+  /// The end of the output, without prefixes: at least the last Tail::kBytes.
   const std::string& tail() const { return tail_.text(); }
 
  private:
@@ -49,13 +52,13 @@ class RankStream {
 
 /// How to start a rank.
 struct RankSpec {
-  GlobalRank rank = {};
-  std::string program = "";
-  std::vector<std::string> command = {};
-  std::vector<std::string> environment = {};
-  std::string log = "";     // Path without .out and .err; "": the screen.
-  bool foreground = false;  // Writes to the launcher's output directly.
-  std::string error_file = "";
+  GlobalRank rank = {};                       // In the world of this attempt.
+  std::string program = "";                   // As returned by find_program.
+  std::vector<std::string> command = {};      // argv, including the program's name.
+  std::vector<std::string> environment = {};  // NAME=value; TESSERA_HEALTH_FD is added.
+  std::string log = "";                       // Path without .out and .err; "": the screen.
+  bool foreground = false;                    // Writes to the launcher's output directly.
+  std::string error_file = "";                // Path; an old file is removed.
 };
 
 /// One rank of this node: its process, its output and its reports.
@@ -66,6 +69,7 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
+  /// In the world of this attempt.
   GlobalRank rank() const { return spec_.rank; }
   /// Handles events.
   void step();
@@ -74,19 +78,29 @@ class RankProcess {
   /// Sends a signal to those of its processes that handle it; returns whether there is one.
   bool pass_on(int number);
 
+  /// Its first process has ended; children of it may be left.
   bool has_ended() const { return process_.status().has_value(); }
+  /// It ended with an exit code other than 0, or by a signal, before the launcher sent it one.
   bool has_failed() const { return process_.status().value_or(0) != 0 && stopped_ == 0; }
+  /// It has connected to the others.
   bool has_reported_health() const { return heartbeats_.is_healthy(); }
+  /// From its pipe TESSERA_HEALTH_FD.
   const HeartbeatReader& heartbeats() const { return heartbeats_; }
   /// The state of its first process in /proc: 'T' if it is stopped; '?' if there is none.
   char state() const { return process_.state(); }
+  /// No process of its group is left.
   bool is_group_gone() const { return process_.is_group_gone(); }
+  /// More output may follow; never with log files, or in the foreground.
   bool has_open_streams() const;
+  /// The screen is full: output of the rank waits.
   bool is_paused() const;
+  /// Stops reading its output.
   void close_streams();
+  /// How it ended; as by SIGKILL, if it has not ended.
   RankEnd end() const { return {spec_.rank, process_.status().value_or(SIGKILL), stopped_}; }
-  /// Why and when it failed: microseconds since 1970, from its error file if that has a time.
+  /// Why it failed. Reads its output up to now for the last lines.
   Failure failure();
+  /// When it ended, in microseconds since 1970; from its error file if that has an earlier time.
   int64_t failed_at_us() const { return failed_at_us_; }
 
  private:

@@ -33,12 +33,12 @@ inline constexpr size_t kLongestMessage = size_t{64} << 10;
 
 /// A node asks to join the job.
 struct JoinMessage {
-  int64_t version = kProtocolVersion;
-  std::string id = "";
-  int64_t nnodes = 1;
-  int64_t nproc = 1;
-  int64_t node = -1;  // -1: any free number.
-  std::string host = "";
+  int64_t version = kProtocolVersion;  // Of the sender's protocol.
+  std::string id = "";                 // The sender's --rdzv-id.
+  int64_t nnodes = 1;                  // The sender's --nnodes.
+  int64_t nproc = 1;                   // The sender's --nproc.
+  int64_t node = -1;                   // -1: any free number.
+  std::string host = "";               // Name of the sender's host.
   friend bool operator==(const JoinMessage&, const JoinMessage&) = default;
 };
 
@@ -49,54 +49,54 @@ struct WelcomeMessage {
 
 /// Node 0 refuses a node.
 struct RefuseMessage {
-  std::string reason = "";
-  bool later = false;
+  std::string reason = "";  // For the user of that node.
+  bool later = false;       // The node may try again, e.g. after another one is lost.
   friend bool operator==(const RefuseMessage&, const RefuseMessage&) = default;
 };
 
 /// Node 0 tells a node to start its ranks.
 struct StartMessage {
-  int64_t round = 0;
-  int64_t restart = 0;  // The number of restarts so far.
-  int64_t max_restarts = 0;
-  int64_t node = 0;    // The receiver's number in this round.
-  int64_t nnodes = 1;  // Of this round.
-  std::string master_addr = "";
-  int64_t master_port = 0;
-  std::string secret = "";  // The ranks need it to use the store.
+  int64_t round = 0;             // The round that starts.
+  int64_t restart = 0;           // The number of restarts so far.
+  int64_t max_restarts = 0;      // Node 0's --max-restarts.
+  int64_t node = 0;              // The receiver's number in this round.
+  int64_t nnodes = 1;            // Of this round.
+  std::string master_addr = "";  // MASTER_ADDR of the ranks.
+  int64_t master_port = 0;       // MASTER_PORT of the ranks.
+  std::string secret = "";       // The ranks need it to use the store.
   friend bool operator==(const StartMessage&, const StartMessage&) = default;
 };
 
 /// All ranks of a node have started.
 struct HealthyMessage {
-  int64_t round = 0;
+  int64_t round = 0;  // The round of these ranks.
   friend bool operator==(const HealthyMessage&, const HealthyMessage&) = default;
 };
 
 /// A rank of a node failed.
 struct FailedMessage {
-  int64_t round = 0;
-  Failure failure = {};
+  int64_t round = 0;     // The round in which it failed.
+  Failure failure = {};  // Why; node 0 sets its `node`.
   friend bool operator==(const FailedMessage&, const FailedMessage&) = default;
 };
 
 /// All ranks of a node ended well.
 struct DoneMessage {
-  int64_t round = 0;
+  int64_t round = 0;  // The round of these ranks.
   friend bool operator==(const DoneMessage&, const DoneMessage&) = default;
 };
 
 /// Node 0 tells a node to stop its ranks.
 struct StopMessage {
-  int64_t round = 0;
-  Failure failure = {};
-  Verdict verdict = {};
+  int64_t round = 0;     // The round to stop.
+  Failure failure = {};  // What ended the round.
+  Verdict verdict = {};  // Whether a restart follows.
   friend bool operator==(const StopMessage&, const StopMessage&) = default;
 };
 
 /// All ranks of a node are stopped.
 struct StoppedMessage {
-  int64_t round = 0;
+  int64_t round = 0;       // The round of these ranks.
   bool resumable = false;  // All its ranks ended with kResumeExitCode.
   friend bool operator==(const StoppedMessage&, const StoppedMessage&) = default;
 };

@@ -15,11 +15,13 @@ class Screen {
  public:
   Screen(const LaunchOptions& options, EventLoop& loop);
 
+  /// To the launcher's stdout.
   Sink& out() { return out_; }
   /// The same as out() if both lead to the same file, so that lines stay whole.
   Sink& err() { return err_ ? *err_ : out_; }
   /// "[ 3] ", equally wide for all ranks, coloured by rank on a terminal.
   std::string out_prefix(GlobalRank rank) const { return prefix(rank, options_.out_color); }
+  /// The same for stderr, which may have other colours.
   std::string err_prefix(GlobalRank rank) const { return prefix(rank, options_.err_color); }
   /// Prints a message of the launcher on stderr.
   void say(const std::string& words);

@@ -24,6 +24,7 @@ Descriptor accept_from(const Descriptor& listener);
 class PortReservation {
  public:
   explicit PortReservation(const std::string& host);
+  /// Chosen by the kernel; reserved while this object lives.
   int64_t port() const { return port_; }
 
  private:

@@ -16,9 +16,12 @@ namespace tessera TSR_API {
 /// whose clients must know the job's secret.
 class StoreAddress {
  public:
+  /// A Unix socket, whose name contains the user and `port`.
   static StoreAddress on_this_host(int64_t port);
+  /// A TCP port; `host` is a name or an IP address.
   static StoreAddress on_network(const std::string& host, int64_t port);
 
+  /// Whether it is a Unix socket.
   bool is_on_this_host() const { return host_.empty(); }
   /// "127.0.0.1:29500" or "10.0.0.1:29500".
   std::string to_string() const;

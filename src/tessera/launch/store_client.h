@@ -14,6 +14,7 @@ namespace tessera TSR_API {
 /// A connection to a job's store. Threads may share it; their requests run one after the other.
 class StoreClient {
  public:
+  /// Unit of the time limits.
   using Milliseconds = std::chrono::milliseconds;
 
   /// CommError if there is no store within the time; ConfigError if it has another secret.

@@ -33,8 +33,8 @@ constexpr std::string_view kStoreVersion = "tessera store 1";
 
 /// A request or an answer.
 struct StoreFrame {
-  StoreOp op = StoreOp::kOk;
-  std::vector<std::string> fields = {};
+  StoreOp op = StoreOp::kOk;             // From kOk on: an answer.
+  std::vector<std::string> fields = {};  // As listed at StoreOp; any bytes.
 
   friend bool operator==(const StoreFrame&, const StoreFrame&) = default;
 };

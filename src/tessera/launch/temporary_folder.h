@@ -15,6 +15,7 @@ class TemporaryFolder {
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  /// In $TMPDIR or /tmp; only this user may enter it.
   const std::string& path() const { return path_; }
 
  private:

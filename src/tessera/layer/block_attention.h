@@ -17,17 +17,19 @@
 /// share a row and for sliding windows. No block needs a mask.
 namespace tessera TSR_API {
 
-/// Which keys of a block its queries attend to. A block with a triangle is square.
+/// Which keys of a block its queries attend to.
 enum class BlockShape {
   kFull,   // Each query attends to all keys.
   kLower,  // Query i attends to keys 0 … i.
   kUpper,  // Query i attends to keys i, i + 1, …
 };
 
-/// Queries and keys of some rows, as ranges of the tensors' dimensions.
+/// Queries and keys of some rows.
 struct AttentionBlock {
-  Span rows, queries, keys;
-  BlockShape shape = BlockShape::kFull;
+  Span rows;                             // Of the batch, in dimension 0.
+  Span queries;                          // Positions of queries, in dimension 2.
+  Span keys;                             // Positions of keys and values, in dimension 2.
+  BlockShape shape = BlockShape::kFull;  // kLower and kUpper need as many queries as keys.
 
   friend bool operator==(const AttentionBlock&, const AttentionBlock&) = default;
 };
@@ -55,6 +57,8 @@ class AttentionSum {
   /// [batch, heads, positions, head size].
   explicit AttentionSum(const at::Tensor& queries);
 
+  /// Keys and values are [batch, heads, positions, head size], and may have fewer heads than the
+  /// queries. AttentionBlock::keys are positions of these keys.
   void add(const at::Tensor& keys, const at::Tensor& values, const AttentionBlocks& blocks);
   /// The output, in the dtype of the queries, and the log-sum-exp [batch, heads, positions]. A
   /// query without keys has zeros and -inf.

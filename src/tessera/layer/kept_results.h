@@ -22,6 +22,8 @@ class KeptResults {
   /// The results of one layer.
   using Results = std::vector<at::Tensor>;
 
+  /// Of the next layer: the first run computes and keeps them, a second run gets them back without
+  /// their graph. StateError if a second run has more layers than the first.
   Results results(const std::function<Results()>& compute);
 
   /// Ends the first run with the unit's output: moves out all tensors, in order. A result that is
@@ -30,6 +32,7 @@ class KeptResults {
   std::vector<at::Tensor> take(const at::Tensor& output);
   /// Begins a second run with the tensors that take() returned.
   void begin_second_run(std::vector<at::Tensor> tensors);
+  /// Drops the tensors; the graph of the second run keeps those that it needs.
   void end_second_run() { tensors_.clear(); }
 
  private:

@@ -11,11 +11,11 @@
 
 namespace tessera TSR_API {
 
-/// The rows of a linear layer that this rank has: `weight` is [outputs, inputs]; `bias` may be
-/// undefined. Ranks may hold different numbers of rows, or none.
+/// The rows of a linear layer that this rank has. Ranks may hold different numbers of rows, or
+/// none.
 struct LinearWeights {
-  at::Tensor weight;
-  at::Tensor bias = {};
+  at::Tensor weight;     // [outputs, inputs]
+  at::Tensor bias = {};  // [outputs]; undefined: none.
 };
 
 /// x·weightᵀ + bias. `weight` is [outputs, inputs]; `bias` may be undefined. With Pass::deferred

@@ -11,8 +11,8 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
 /// A sum and its RMS norm.
 struct NormedSum {
-  at::Tensor sum;
-  at::Tensor normed;
+  at::Tensor sum;     // x + added, or x itself.
+  at::Tensor normed;  // RMS norm of the sum, times the weight.
 };
 
 /// x + added, and its RMS norm. `added` may be undefined. For x that a residual connection passes

@@ -17,7 +17,7 @@ namespace tessera TSR_API {
 
 /// How the layers of parallel/tensor/ split their work over the ranks of a group.
 struct TensorParallel {
-  Group group;
+  Group group;  // Its ranks hold different parts of each matrix.
   /// Sequence parallelism: outside of these layers each rank holds its share of the positions, and
   /// all-gathers and reduce-scatters replace the all-reduces.
   bool sequence = true;
@@ -55,7 +55,7 @@ struct ExpertParallel {
   /// they come from ranks with different shares of the batch. This rank multiplies the gradients
   /// that it sends to experts by this, and divides those that come back.
   double row_scale = 1;
-  Dispatch dispatch = Dispatch::kAllToAll;
+  Dispatch dispatch = Dispatch::kAllToAll;  // The same on all ranks of ep and etp.
 };
 
 /// Arguments of a forward pass, in addition to its input.

@@ -15,10 +15,10 @@ struct LlamaConfig;
 /// Llama 3.
 std::vector<double> rotary_frequencies(const LlamaConfig& config);
 
-/// Cosines and sines of positions, [positions, 1, pairs], or per row [rows, positions, 1, pairs].
+/// The rotations of positions, [positions, 1, pairs], or per row [rows, positions, 1, pairs].
 struct RotaryTable {
-  at::Tensor cosines;
-  at::Tensor sines;
+  at::Tensor cosines;  // Of the angle of each pair.
+  at::Tensor sines;    // Of the same angles.
 };
 
 /// For positions 0 … positions-1. Angles are computed in double and rounded once.
@@ -35,7 +35,9 @@ at::Tensor rotate(const at::Tensor& heads, const RotaryTable& table);
 
 /// The heads of one layer, each [batch, positions, heads, size].
 struct Heads {
-  at::Tensor queries, keys, values;
+  at::Tensor queries;  // May have more heads than the others.
+  at::Tensor keys;     // As many heads as the values.
+  at::Tensor values;   // Never rotated.
 };
 
 /// Rotates queries and keys. If `reuses`, the memory of the given ones may hold the result: nothing

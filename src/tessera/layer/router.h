@@ -13,15 +13,15 @@ enum class RouterScore { kSoftmax, kSigmoid };
 
 /// How a router chooses experts and weighs their results.
 struct RouterOptions {
-  int64_t top_k = 2;  // Experts per token.
-  RouterScore score = RouterScore::kSoftmax;
+  int64_t top_k = 2;                          // Experts per token.
+  RouterScore score = RouterScore::kSoftmax;  // For the weights and for Routing::probabilities.
   /// Scores of all experts, then the best; otherwise the best logits, then the scores of those.
   bool score_first = true;
-  bool normalize = true;  // Whether the weights of a token's experts add up to `scale`.
-  double scale = 1;
-  /// Neighbouring experts form groups. A token only visits experts of its `top_groups` best ones,
-  /// by the sum of the best top_k / top_groups scores of each.
-  int64_t num_groups = 1;
+  bool normalize = true;   // Whether the weights of a token's experts add up to `scale`.
+  double scale = 1;        // Factor of all weights.
+  int64_t num_groups = 1;  // Of neighbouring experts, equally many in each; 1: no groups.
+  /// A token only visits experts of this many groups: the best by the sum of the top_k / top_groups
+  /// best scores of each.
   int64_t top_groups = 1;
 };
 

@@ -21,13 +21,13 @@ enum class BalanceKind {
 
 /// How the balance of the experts is measured and learned.
 struct BalanceOptions {
-  int64_t layers = 0;  // With experts.
-  int64_t experts = 0;
-  int64_t top_k = 1;
-  BalanceKind kind = BalanceKind::kModel;
-  double coefficient = 0;
+  int64_t layers = 0;                      // With experts.
+  int64_t experts = 0;                     // Per layer, on all ranks together.
+  int64_t top_k = 1;                       // Experts per token.
+  BalanceKind kind = BalanceKind::kModel;  // Over the model, per layer or per sequence.
+  double coefficient = 0;                  // Of the load-balancing loss; 0: no such loss.
   double z_coefficient = 0;  // Of the mean squared log-sum-exp of the logits, summed over layers.
-  RouterScore score = RouterScore::kSoftmax;
+  RouterScore score = RouterScore::kSoftmax;  // Must be that of the routers.
 };
 
 /// Sums a tensor over ranks, in place.
@@ -36,8 +36,8 @@ using RankSum = std::function<void(const at::Tensor& table)>;
 /// The ranks that hold positions of the same sequences, for BalanceKind::kSequence. Each router
 /// sums over them once per forward pass.
 struct SequenceRanks {
-  RankSum sum = {};
-  int64_t count = 1;
+  RankSum sum = {};   // **Collective** over these ranks; empty if there is only one.
+  int64_t count = 1;  // Number of these ranks, this one included.
 };
 
 /// The balance of one step.
@@ -67,6 +67,7 @@ class RouterBalance {
 
   /// Whether there is a loss, so that close() must come before a backward pass.
   bool has_loss() const { return options_.coefficient > 0 || options_.z_coefficient > 0; }
+  /// As given to the constructor.
   const BalanceOptions& options() const& { return options_; }
 
   /// `scale` multiplies the gradients of the losses, e.g. by a loss scale.

@@ -20,7 +20,7 @@ enum class DropPolicy {
 /// How many tokens an expert accepts.
 struct CapacityOptions {
   double factor = 0;  // The most rows of an expert, as a multiple of the mean; 0: no limit.
-  DropPolicy policy = DropPolicy::kProbs;
+  DropPolicy policy = DropPolicy::kProbs;  // For full experts; not used without a limit.
 };
 
 /// The most rows of an expert: factor · pairs / experts, rounded up. `pairs` are the tokens of the
@@ -51,6 +51,7 @@ class RouterCapacity {
   /// ConfigError if the factor is not above 0.
   RouterCapacity(const CapacityOptions& options, int64_t experts, CapacityRanks ranks = {});
 
+  /// As given to the constructor.
   const CapacityOptions& options() const& { return options_; }
 
   /// Also after a step that failed.

@@ -24,6 +24,7 @@ struct Unit {
   std::string name;            // "model.layers.3"
   Parameters parameters = {};  // Tensors that `forward` reads and training changes.
   Parameters buffers = {};     // Tensors that `forward` reads and no optimizer changes.
+  /// Computes the unit's output. `x` is the output of the unit before, or the model's input.
   std::function<at::Tensor(const at::Tensor& x, const Pass& pass)> forward = {};
   /// Whether `forward` puts the expensive weight gradients into Pass::deferred.
   bool defers = false;
@@ -38,7 +39,7 @@ Parameters parameters_of(std::span<const Unit> units);
 
 /// A parameter that two units share under one name.
 struct TiedParameter {
-  std::string name;
+  std::string name;    // Parameter::name: "model.embed_tokens.weight".
   int64_t first = 0;   // The unit that owns it.
   int64_t second = 0;  // The other unit.
 };
@@ -47,6 +48,7 @@ struct TiedParameter {
 /// target, or of these and the pass.
 class ModelLoss {
  public:
+  /// The general form of a loss; a function without the pass becomes one that ignores it.
   using Function =
       std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target, const Pass&)>;
 
@@ -72,6 +74,7 @@ class ModelLoss {
     made.is_in_last_unit_ = true;
     return made;
   }
+  /// Whether in_last_unit() made it. Then the engine does not call it.
   bool is_in_last_unit() const { return is_in_last_unit_; }
 
  private:
@@ -83,17 +86,17 @@ class ModelLoss {
 ///
 ///   Model model = model_of({module_unit("encoder", encoder), module_unit("head", head)}, loss);
 struct Model {
-  int64_t num_units = 0;
+  int64_t num_units = 0;  // Of the whole model, on all ranks together.
   /// Builds these units. A parameter tied within them is one tensor, listed by the first unit.
   std::function<std::vector<Unit>(Span units)> build = {};
-  ModelLoss loss = {};
+  ModelLoss loss = {};  // Of each micro-batch, on the rank of the last unit.
   /// The target of positions that have no loss, if there may be some. `loss` counts them in its
   /// mean, as zeros; the engine divides by the number of the others in the whole batch.
   std::optional<int64_t> ignored_target = std::nullopt;
   /// The units to divide evenly between stages. Units before them belong to the first stage, units
   /// after them to the last.
   Span layers = {};
-  std::vector<TiedParameter> tied = {};
+  std::vector<TiedParameter> tied = {};  // Empty: units share no parameter.
   /// The experts of the model and their balancing losses; none in a dense model.
   std::optional<BalanceOptions> balance = std::nullopt;
   /// Sets the values of parameters; empty if they are built with values. This rank may only hold

@@ -23,12 +23,14 @@ class WeightGradients {
  public:
   WeightGradients();
 
+  /// Whether run() has nothing to do.
   bool empty() const { return size() == 0; }
   /// Number of queued products.
   size_t size() const;
   /// Computes them in order, accumulates each like backward() would, including hooks, and frees
   /// their operands.
   void run() const;
+  /// For layers: queues a product, which accumulates its result itself (accumulate_gradient()).
   void add(std::function<void()> product) const;
 
  private:

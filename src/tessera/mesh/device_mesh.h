@@ -41,8 +41,9 @@ class AxisKey {
   AxisKey(Name name) : key_(std::string_view(to_string(name))) {}
   // NOLINTEND(google-explicit-constructor)
 
-  /// One of the two is null.
+  /// Null if the axis is given by its index. The name must outlive this object.
   const std::string_view* name() const { return std::get_if<std::string_view>(&key_); }
+  /// The index of the axis in the mesh; null if it is given by its name.
   const int64_t* place() const { return std::get_if<int64_t>(&key_); }
 
  private:
@@ -76,19 +77,24 @@ class DeviceMesh {
   /// A mesh over existing groups, one per axis, with the layout's ranks in the layout's order.
   /// Local. Ranks outside the layout need no groups.
   static DeviceMesh from_groups(const WorldHandle& world, Layout layout, std::vector<Group> groups);
-  // Moving copies, so that a moved-from object is still the same mesh.
+  /// Moving copies, so that a moved-from object is still the same mesh.
   DeviceMesh(const DeviceMesh&) = default;
   DeviceMesh& operator=(const DeviceMesh&) = default;
 
+  /// The grid of ranks, made of the mesh's own axes.
   const Layout& layout() const& { return layout_; }
   Layout layout() && { return layout_; }
+  /// Of its own axes, in their order.
   AxisNames axis_names() const { return layout_.axis_names(); }
+  /// The number of its own axes.
   int64_t ndim() const { return static_cast<int64_t>(layout_.axes().size()); }
+  /// The sizes of its own axes, in their order.
   std::vector<int64_t> shape() const;
   /// The number of ranks.
   int64_t size() const { return layout_.size(); }
   int64_t size(const AxisKey& axis) const;
 
+  /// Whether this rank of the world is in the mesh.
   bool contains(GlobalRank rank) const { return layout_.contains(rank); }
   /// Whether this process's rank is in the mesh.
   bool is_member() const { return contains(get_rank()); }
@@ -101,6 +107,7 @@ class DeviceMesh {
   /// may be a flattened one within the mesh. Without an axis, the mesh must have exactly one.
   GroupRank get_local_rank(const AxisKey& axis) const;
   GroupRank get_local_rank() const;
+  /// The group along the axis that contains this rank.
   Group get_group(const AxisKey& axis) const;
   Group get_group() const;
   /// The groups of all axes, in their order.

@@ -17,6 +17,7 @@ class RealizedPlan {
  public:
   RealizedPlan(Plan plan, std::vector<Group> groups);
 
+  /// The whole plan, with the groups of other ranks.
   const Plan& plan() const& { return plan_; }
   Plan plan() && { return std::move(plan_); }
   /// In the order of creation. Each has its spec's name.

@@ -27,9 +27,12 @@ class Llama {
  public:
   explicit Llama(const LlamaConfig& config, const LlamaOptions& options = {});
 
+  /// As given to the constructor.
   const LlamaConfig& config() const& { return config_; }
   LlamaConfig config() && { return std::move(config_); }
+  /// Of the parameters, even if they have no memory yet.
   at::ScalarType dtype() const { return options_.dtype; }
+  /// Of the parameters, even if they have no memory yet.
   at::Device device() const { return options_.device; }
 
   /// From tokens [batch, positions] (int64) to logits [batch, positions, vocab_size].
@@ -49,8 +52,9 @@ class Llama {
 
   /// Whether parameters have no memory yet; reading them is an error.
   bool is_unallocated() const;
-  /// See fill_llama().
+  /// Sets all parameters to initial values; see fill_llama().
   void initialize(uint64_t seed);
+  /// Sets all parameters from files; see fill_llama().
   void load(const WeightFiles& files);
   /// Writes a Hugging Face folder: config.json and the weights, in several files with an index if
   /// they exceed `shard_bytes`. ConfigError if the folder already has weights.
@@ -58,6 +62,7 @@ class Llama {
   /// The same with values from `source`, one parameter after the other, e.g. for a model that is
   /// distributed over several ranks.
   void save(const std::string& folder, int64_t shard_bytes, const ParameterSource& source) const;
+  /// Bytes per weight file, by default: 5 GiB.
   static constexpr int64_t kShardBytes = int64_t{5} << 30;
 
  private:

@@ -14,10 +14,10 @@ namespace tessera TSR_API {
 
 class WeightFiles;
 
-/// Dtype, device and kinds of the layers.
+/// How the parameters of a Llama are built.
 struct LlamaOptions {
-  at::ScalarType dtype = at::kFloat;
-  at::Device device = at::kCPU;
+  at::ScalarType dtype = at::kFloat;  // Of the parameters.
+  at::Device device = at::kCPU;       // Of the parameters.
 };
 
 /// A range of the units, without memory for their parameters. They keep their names and indices. A

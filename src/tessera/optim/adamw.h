@@ -8,9 +8,9 @@ namespace tessera TSR_API {
 
 /// Settings of AdamW.
 struct AdamWOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
+  double beta1 = 0.9;         // Decay rate of the mean gradient.
+  double beta2 = 0.95;        // Decay rate of the mean squared gradient.
+  double eps = 1e-8;          // Added to the square root of the mean squared gradient.
   double weight_decay = 0.1;  // Applied to every parameter.
 };
 

@@ -8,9 +8,9 @@ namespace tessera TSR_API {
 
 /// How the loss scale of float16 grows and shrinks.
 struct GradScalerOptions {
-  double initial_scale = 65536;
-  double growth_factor = 2;
-  double backoff_factor = 0.5;
+  double initial_scale = 65536;    // Of the first step.
+  double growth_factor = 2;        // Multiplies the scale when it grows; above 1.
+  double backoff_factor = 0.5;     // Multiplies the scale after a non-finite step; below 1.
   int64_t growth_interval = 2000;  // Good steps in a row before the scale grows.
 };
 
@@ -28,18 +28,22 @@ class GradScaler {
   /// ConfigError if a factor would not raise or lower the scale.
   explicit GradScaler(const GradScalerOptions& options = {});
 
+  /// The factor of the loss in the next step.
   double scale() const { return state_.scale; }
   /// After each step; `finite`: whether the gradients were finite. All ranks must pass the same.
   void update(bool finite);
 
   /// What a checkpoint needs.
   struct State {
-    double scale = 0;
+    double scale = 0;            // GradScaler::scale().
     int64_t growth_tracker = 0;  // Good steps since the scale last changed.
 
     friend bool operator==(const State&, const State&) = default;
   };
+  /// After the last update().
   const State& state() const { return state_; }
+  /// Continues with the state of a checkpoint. ConfigError unless the scale is finite and > 0 and
+  /// the tracker ≥ 0.
   void restore(const State& state);
 
  private:

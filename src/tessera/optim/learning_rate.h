@@ -31,12 +31,12 @@ std::vector<std::string> learning_rate_kind_names();
 /// It rises linearly from 0 at step -1 to `peak` at step `warmup`, and decays to `final` at step
 /// `steps`, so that neither the first nor the last step has a rate of 0.
 struct LearningRate {
-  LearningRateKind kind = LearningRateKind::kConstant;
-  double peak = 1e-3;
-  double final = 0;    // The last rate; must be 0 for kConstant.
-  int64_t warmup = 0;  // Steps before the first one at `peak`.
-  int64_t steps = 0;   // Steps of the whole run; may be 0 for kConstant.
-  int64_t decay = 0;   // Steps of the decay at the end; only for kWsd.
+  LearningRateKind kind = LearningRateKind::kConstant;  // After the warm-up.
+  double peak = 1e-3;                                   // The rate at the end of the warm-up.
+  double final = 0;                                     // The last rate; must be 0 for kConstant.
+  int64_t warmup = 0;                                   // Steps before the first one at `peak`.
+  int64_t steps = 0;  // Steps of the whole run; may be 0 for kConstant.
+  int64_t decay = 0;  // Steps of the decay at the end; only for kWsd.
 
   /// The rate of a step; after the run, the last rate. ConfigError as check().
   double at(int64_t step) const;

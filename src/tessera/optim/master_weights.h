@@ -24,12 +24,13 @@ class MasterWeights {
 
   /// One tensor per weight.
   const std::vector<at::Tensor>& tensors() const { return weights_; }
+  /// Of the parameter of a weight; `index` is that in tensors().
   const std::string& name(size_t index) const { return parameters_[index].name; }
 
   /// The weights of one step.
   struct Pending {
-    std::vector<size_t> indices;  // Indices of the weights that have a gradient.
-    std::vector<at::Tensor> weights;
+    std::vector<size_t> indices;        // Indices of the weights that have a gradient.
+    std::vector<at::Tensor> weights;    // Those of `indices`.
     std::vector<at::Tensor> gradients;  // In the weight's dtype, times the factor.
 
     /// The entries for these weights of a list with one tensor per weight.
@@ -40,8 +41,10 @@ class MasterWeights {
 
   /// A 16-bit parameter and its copy.
   struct Copied {
-    size_t index;
-    at::Tensor parameter, gradient, weight;
+    size_t index;          // In tensors().
+    at::Tensor parameter;  // In 16 bits.
+    at::Tensor gradient;   // Of the parameter; without a factor.
+    at::Tensor weight;     // The float32 copy.
   };
   /// Those that have a gradient; empty if a parameter is its own weight.
   std::vector<Copied> copied() const;
@@ -49,6 +52,7 @@ class MasterWeights {
   /// Rounds the changed weights into their parameters, and tells autograd that they have changed.
   void publish(const Pending& changed) const;
 
+  /// Drops the gradients of the parameters.
   void zero_grad() const;
 
   /// Appends the master copy of a parameter, if there is one.

@@ -10,11 +10,12 @@
 
 namespace tessera TSR_API {
 
-/// One state tensor of a parameter. It is a handle: copying into it changes the optimizer, as a
-/// checkpoint does.
+/// One state tensor of a parameter.
 struct OptimizerState {
   std::string name;  // Name of the parameter.
   std::string kind;  // PyTorch's name: "exp_avg", "step"; "master" for the float32 copy.
+  /// Of this rank's part of the parameter. A handle: loading a checkpoint into it changes the
+  /// optimizer.
   at::Tensor tensor;
 };
 

@@ -8,9 +8,9 @@ namespace tessera TSR_API {
 
 /// Settings of SGD.
 struct SgdOptions {
-  double momentum = 0;
-  bool nesterov = false;  // Needs a momentum > 0.
-  double weight_decay = 0;
+  double momentum = 0;      // Decay rate of the sum of gradients; 0: none is kept.
+  bool nesterov = false;    // Needs a momentum > 0.
+  double weight_decay = 0;  // Applied to every parameter; 0: none.
 };
 
 /// Stochastic gradient descent: the update of torch.optim.SGD without dampening.

@@ -45,6 +45,7 @@ class WeightAverage {
     const WeightAverage& average_;
     std::vector<at::Tensor> weights_;
   };
+  /// Copies the averages into the parameters, until the result is destroyed.
   InUse use() const { return InUse(*this); }
 
  private:

@@ -24,10 +24,14 @@ class DataParallel {
   virtual void record(const UnitRecorder& /*recorder*/) {}
   /// Called before the first action of a training step.
   virtual void begin_step() = 0;
+  /// Called before passes that read the stage's parameters: gathers them, or starts to.
   virtual void unshard() {}
+  /// Called when no pass reads the parameters for now: frees gathered ones.
   virtual void reshard() {}
   /// Called right before the stage's last backward pass: from here on gradients become final.
   virtual void last_backward() {}
+  /// Called once per step, after the stage's last backward pass. The reduction may stay in flight
+  /// until finish_step().
   virtual void reduce_grad() {}
   /// **Collective.** Called after the last action. On return, the gradients are those of the whole
   /// batch.

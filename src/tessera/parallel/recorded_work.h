@@ -17,6 +17,7 @@ class RecordedWork {
     if (log.is_recording()) operation_.on_complete([flight = flight_] { flight.end(); });
   }
 
+  /// Like wait() of the operation.
   auto wait() && {
     const UnitSpan waiting = log_.begin(UnitAction::kWait);
     auto result = std::move(operation_).wait();

@@ -31,7 +31,9 @@ class UnitSpan {
 class UnitLog {
  public:
   UnitLog() = default;
+  /// Whether begin() records; false for a default one.
   bool is_recording() const { return spans_ != nullptr; }
+  /// A span of this action, from now on.
   [[nodiscard]] UnitSpan begin(UnitAction action) const;
 
  private:
@@ -48,12 +50,16 @@ class UnitLog {
 ///   const UnitSpan span = log.begin(UnitAction::kForward); … ; span.end();
 class UnitRecorder {
  public:
+  /// A time of the clock that measures the spans.
   using Time = std::chrono::steady_clock::time_point;
 
   UnitRecorder() = default;
+  /// One that records, into a new list.
   static UnitRecorder recording();
 
+  /// Whether its logs record; false for a default one.
   bool is_recording() const { return spans_ != nullptr; }
+  /// The log of the unit of this name, into the same list.
   UnitLog log_of(const std::string& unit) const;
   /// What was recorded, in seconds since `origin`. Spans are cut at `origin` and `end`; those that
   /// have not ended last until `end`.

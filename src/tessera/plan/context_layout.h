@@ -48,11 +48,15 @@ class ContextLayout {
   /// together each position from 0 up once.
   explicit ContextLayout(const std::vector<Runs>& runs);
 
+  /// Context-parallel ranks, at least 1.
   int64_t ranks() const { return static_cast<int64_t>(runs_.size()); }
+  /// Positions of the whole sequence.
   int64_t length() const { return length_; }
+  /// Positions per rank.
   int64_t local_length() const { return length_ / ranks(); }
   /// The longest runs of consecutive positions in the local order of a rank.
   const Runs& runs(int64_t rank) const;
+  /// In local order. ConfigError unless rank is from 0 to ranks() - 1, as for runs().
   std::vector<int64_t> positions(int64_t rank) const;
   /// The inverse of all ranks' positions joined in rank order: element p is the index of position p
   /// in the all-gathered sequence.
@@ -82,9 +86,10 @@ void check_context_layout(std::string_view name, int64_t length, int64_t ranks);
 /// its document up to its own position. ConfigError if the documents' sum is not the length.
 std::vector<int64_t> causal_pairs(const ContextLayout& layout, const DocumentLengths& documents);
 
-/// Which keys a query attends to: those of its document up to its own position, at most `window`.
+/// Which keys a query attends to: those of its document up to its own position.
 struct CausalMask {
-  DocumentLengths documents;
+  DocumentLengths documents;  // Of the whole sequence.
+  /// At most this many keys per query, its own included; default: no limit.
   std::optional<int64_t> window = std::nullopt;
 };
 /// For each block of queries the number of key blocks with at least one pair. ConfigError unless

@@ -28,11 +28,11 @@ std::vector<std::string> context_parallel_types();
 
 /// What the options must fit.
 struct ContextParallelShape {
-  int64_t cp = 1;
+  int64_t cp = 1;        // Ranks that split a sequence.
   int64_t sequence = 1;  // Tokens per row.
   int64_t heads = 1;     // Of the whole model.
-  int64_t kv_heads = 1;
-  int64_t tp = 1;
+  int64_t kv_heads = 1;  // Of the whole model; must divide `heads`.
+  int64_t tp = 1;        // Ranks that share the heads.
 };
 
 /// ConfigError with legal values for an unknown type or layout, a sequence that the layout does not

@@ -13,16 +13,16 @@
 
 namespace tessera TSR_API {
 
-/// A layout for display: its axes in reading order, with the dialect's labels.
+/// A layout for display, with the dialect's labels.
 struct ShownLayout {
   /// An axis under its dialect's name.
   struct ShownAxis {
     std::string label;  // "etp"
     std::string axis;   // The name in the layout: "tp".
   };
-  std::string title;  // "decoder"
-  Layout layout;
-  std::vector<ShownAxis> axes;
+  std::string title;            // "decoder"
+  Layout layout;                // Of the plan.
+  std::vector<ShownAxis> axes;  // Those to display, in reading order.
 
   /// "tp 8 × cp 1 × dp 4 × pp 2".
   std::string sizes() const;
@@ -30,8 +30,8 @@ struct ShownLayout {
 
 /// A kind of group and its role.
 struct RoleOf {
-  Role role = Role::kData;
-  std::string name;  // Of the GroupSpec.
+  Role role = Role::kData;  // What groups of this kind do in training.
+  std::string name;         // Of the GroupSpec.
 };
 
 /// Another property of a layout that the dialect displays.
@@ -43,11 +43,11 @@ struct Note {
 
 /// A plan in the terms of its dialect.
 struct DialectPlan {
-  std::string dialect;
-  Plan plan;
-  std::vector<ShownLayout> layouts;
-  std::vector<Note> notes = {};
-  std::vector<RoleOf> roles = {};
+  std::string dialect;               // Its name, e.g. "megatron".
+  Plan plan;                         // With the dialect's names of groups and axes.
+  std::vector<ShownLayout> layouts;  // Of all ranks, then of the experts, if any.
+  std::vector<Note> notes = {};      // Displayed after the layouts.
+  std::vector<RoleOf> roles = {};    // A role that is missing: each rank has it alone.
 
   /// The lines above a picture: ("decoder", "tp 8 × …"), …, ("order", "tp-cp-…, fastest first").
   std::vector<std::pair<std::string, std::string>> lines() const;
@@ -67,13 +67,13 @@ struct DialectFlag {
   std::string shorthand;  // "--tp", or "".
   std::string meaning;    // "tp"
   std::string value;      // Placeholder for the value: "N", "A-B-C".
-  std::string help;
+  std::string help;       // With the default: "tensor-parallel size (1)".
 };
 
-/// A flag as given; the dialect parses the value.
+/// A flag as given.
 struct FlagValue {
-  std::string flag;
-  std::string value;
+  std::string flag;   // Its name or shorthand, e.g. "--tp".
+  std::string value;  // As text; the dialect parses it.
 
   friend bool operator==(const FlagValue&, const FlagValue&) = default;
 };
@@ -85,17 +85,17 @@ std::string to_string(const FlagValues& flags);
 
 /// A layout as a user asks for it.
 struct DialectQuery {
-  int64_t world = 1;
-  int64_t gpus_per_node = 8;
-  FlagValues flags = {};
+  int64_t world = 1;          // Number of ranks.
+  int64_t gpus_per_node = 8;  // Ranks per node; OLMo's default is a replica per node.
+  FlagValues flags = {};      // Empty: the dialect's defaults.
 };
 
 /// One of the vocabularies for layouts: its flags, their meaning, and how it expresses a layout.
 struct Dialect {
-  std::string name;  // "megatron"
-  std::vector<DialectFlag> flags;
-  std::string rule;    // What it does not let you choose, as the end of a sentence.
-  FlagValues example;  // For a world of 64.
+  std::string name;                // "megatron"
+  std::vector<DialectFlag> flags;  // All that plan_in() accepts.
+  std::string rule;                // What it does not let you choose, as the end of a sentence.
+  FlagValues example;              // For a world of 64.
   /// ConfigError if values do not fit together.
   DialectPlan (*plan)(const DialectQuery& query);
   /// Candidate flags for the layout of this plan, best first; they may fail or give another layout.

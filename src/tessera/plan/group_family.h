@@ -12,8 +12,8 @@
 
 namespace tessera TSR_API {
 
-/// Which ranks of a line form groups.
-struct Whole {  // All of them: one group per line.
+/// All ranks of a line: one group per line.
+struct Whole {
   friend bool operator==(Whole, Whole) = default;
 };
 /// The first and the last: the stages that hold the word embeddings.
@@ -24,16 +24,15 @@ struct Ends {
 struct First {
   friend bool operator==(First, First) = default;
 };
-/// Several groups per line, each of `size` ranks with the given stride. With stride 1, the last
-/// group may be shorter.
+/// Several groups per line.
 struct Cut {
-  int64_t size = 1;
-  int64_t stride = 1;
+  int64_t size = 1;    // Ranks per group; with stride 1, the last group may be shorter.
+  int64_t stride = 1;  // From one rank of a group to the next, in positions of the line.
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-/// Chosen by a callback: one list per line, of ranks of that line, in any order.
+/// Chosen by a callback.
 struct Chosen {
-  std::vector<RankGroup> lists;
+  std::vector<RankGroup> lists;  // One per line: ranks of that line, in any order.
   friend bool operator==(const Chosen&, const Chosen&) = default;
 };
 /// Which members of each group along an axis a group has.
@@ -55,17 +54,23 @@ class GroupFamily {
   GroupFamily(Layout layout, AxisNames axes, Selection selection = Whole{},
               Listing listing = Listing::kByStride);
 
+  /// The ranks that lines are taken from.
   const Layout& layout() const& { return layout_; }
   Layout layout() && { return std::move(layout_); }
+  /// The axes along which lines run.
   const AxisNames& axes() const& { return axes_; }
   AxisNames axes() && { return std::move(axes_); }
+  /// Which ranks of a line form groups.
   const Selection& selection() const& { return selection_; }
   Selection selection() && { return std::move(selection_); }
 
   /// The number of ranks in the largest group.
   int64_t size() const;
+  /// The number of groups, over all lines.
   int64_t count() const { return num_lines_ * groups_per_line_; }
+  /// The number of lines: ranks of the layout / ranks per line.
   int64_t num_lines() const { return num_lines_; }
+  /// 1 unless lines are cut.
   int64_t groups_per_line() const { return groups_per_line_; }
   /// Whether every rank of the layout is in a group.
   bool covers() const;
@@ -82,9 +87,10 @@ class GroupFamily {
   /// All groups.
   std::vector<RankGroup> groups() const;
 
-  /// The lines, and the groups of one line, in the order in which groups are created: callbacks'
-  /// lists and Listing::kByName keep their own order.
+  /// The lines in the order in which groups are created; Listing::kByName keeps its own order.
   GroupRange listed_lines() const;
+  /// The groups of line number `line_index`, whose ranks are `line`, in the order in which they are
+  /// created; a callback's list keeps its own order.
   std::vector<RankGroup> listed_groups(int64_t line_index, RankGroup line) const;
   /// Group number `index` in that order.
   RankGroup listed(int64_t index) const;

@@ -39,12 +39,12 @@ struct GroupSpec {
   std::string name;    // The name in the dialect, e.g. TENSOR_MODEL_PARALLEL_GROUP.
   std::string label;   // A short form for display, e.g. "tp".
   GroupFamily groups;  // The members.
-  GroupBackend backend = GroupBackend::kDefault;
+  GroupBackend backend = GroupBackend::kDefault;               // Default: the world's.
   std::optional<std::chrono::minutes> timeout = std::nullopt;  // Default: the world's.
-  NcclOptions options = {};
-  Lane lane = Lane::kCompute;
-  bool sharp = false;  // Created with NCCL_COLLNET_ENABLE=1: the switches reduce (SHARP).
-  Made made = Made::kAfterAll;
+  NcclOptions options = {};                                    // Other back ends ignore them.
+  Lane lane = Lane::kCompute;   // Kinds that may run concurrently have different ones.
+  bool sharp = false;           // Created with NCCL_COLLNET_ENABLE=1: the switches reduce (SHARP).
+  Made made = Made::kAfterAll;  // When its groups are created.
 
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
@@ -57,15 +57,15 @@ GroupSpec gloo_twin(const GroupSpec& spec, std::string name);
 /// repeated ranks.
 Layout line_of(std::span<const GlobalRank> ranks, int64_t world);
 
-/// Names of the groups of a hierarchy.
+/// Names and options of the groups of a hierarchy.
 struct HierarchyOptions {
   std::string description;  // Names are HIERARCHICAL_<description>_L<level>.
   std::string label = "";   // Labels are "<label> L<level>".
   std::optional<std::vector<NcclOptions>> nccl = std::nullopt;  // One per level, if any.
   bool gloo_twins = false;  // HIERARCHICAL_<description>_GLOO_L<level>, with the same options.
-  std::optional<std::chrono::minutes> timeout = std::nullopt;
-  Lane lane = Lane::kCompute;
-  bool sharp = false;
+  std::optional<std::chrono::minutes> timeout = std::nullopt;  // Default: the world's.
+  Lane lane = Lane::kCompute;   // Of all levels; Gloo twins use kControl.
+  bool sharp = false;           // Of all levels: the switches reduce (SHARP).
   Made made = Made::kAfterAll;  // Level 0; the others follow it line by line.
 };
 

@@ -9,8 +9,8 @@ namespace tessera TSR_API {
 
 /// The attention heads of one tensor-parallel rank.
 struct HeadSplit {
-  Span query_heads;
-  Span kv_heads;  // The key-value heads that these query heads attend with.
+  Span query_heads;  // Numbered from 0 over the whole model.
+  Span kv_heads;     // The key-value heads that these query heads attend with.
   /// The tensor-parallel ranks with the same key-value heads, this one included.
   Span kv_ranks;
 

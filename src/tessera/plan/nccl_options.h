@@ -12,11 +12,11 @@ namespace tessera TSR_API {
 
 /// The NCCL options of one communicator; NCCL chooses those that are not set.
 struct NcclOptions {
-  bool high_priority_stream = false;
-  std::optional<int> cga_cluster_size = std::nullopt;
-  std::optional<int> min_ctas = std::nullopt;
-  std::optional<int> max_ctas = std::nullopt;
-  std::optional<std::string> net_name = std::nullopt;
+  bool high_priority_stream = false;                   // Its kernels are scheduled before others.
+  std::optional<int> cga_cluster_size = std::nullopt;  // Thread blocks per cluster, 0 to 8.
+  std::optional<int> min_ctas = std::nullopt;          // Least thread blocks per kernel, from 1.
+  std::optional<int> max_ctas = std::nullopt;          // Most thread blocks per kernel, from 1.
+  std::optional<std::string> net_name = std::nullopt;  // IB or socket, in upper or lower case.
 
   friend bool operator==(const NcclOptions&, const NcclOptions&) = default;
 };

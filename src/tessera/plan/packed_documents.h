@@ -15,7 +15,7 @@ inline constexpr int64_t kPadding = -1;
 /// positions in the padded sequence.
 struct PaddedDocuments {
   DocumentLengths lengths;  // Without padding.
-  DocumentLengths padded;
+  DocumentLengths padded;   // Including padding.
 
   /// The same positions without padding in the sequence; kPadding for padding.
   std::vector<int64_t> unpadded(const std::vector<int64_t>& positions) const;
@@ -34,8 +34,8 @@ std::vector<int64_t> positions_in_documents(const std::vector<int64_t>& position
 
 /// The tokens of each document, padding not counted, in both chunks of a rank.
 struct ValidLengths {
-  std::vector<int64_t> head;
-  std::vector<int64_t> tail;
+  std::vector<int64_t> head;  // In chunk `rank`, one entry per document.
+  std::vector<int64_t> tail;  // In chunk 2·ranks-1-rank, one entry per document.
 };
 /// For documents padded to a multiple of 2·ranks and ContextLayout::per_document().
 ValidLengths valid_lengths(const PaddedDocuments& documents, int64_t ranks, int64_t rank);

@@ -15,7 +15,7 @@ namespace tessera TSR_API {
 /// An expert of a layer, to which a parameter belongs.
 struct ExpertOf {
   int64_t layer = 0;  // Among the layers with experts.
-  int64_t index = 0;
+  int64_t index = 0;  // Among the experts of the layer.
   int64_t count = 1;  // Experts of the layer.
 
   friend bool operator==(const ExpertOf&, const ExpertOf&) = default;
@@ -23,7 +23,7 @@ struct ExpertOf {
 
 /// The properties of a parameter that a plan needs.
 struct ParameterShape {
-  std::vector<int64_t> shape = {};
+  std::vector<int64_t> shape = {};  // Of the whole parameter.
   /// The dimension that tensor parallelism shards; without one, every tp rank holds all of it.
   std::optional<size_t> tensor_dim = std::nullopt;
   /// The number of blocks along that dimension which stay whole, e.g. heads. If there are fewer
@@ -37,7 +37,7 @@ struct ParameterShape {
 
 /// The part of a parameter that one rank holds, and its consequences.
 struct ParameterPlace {
-  Part part;
+  Part part;                        // The elements on this rank; may be empty.
   AxisNames cut_over = {};          // The axes along which ranks hold different parts.
   int64_t tensor_copies = 1;        // How many neighbours along tp hold this part.
   std::string grad_group = "grad";  // The group over which its gradient is summed.

@@ -20,16 +20,16 @@ namespace tessera TSR_API {
 
 /// A layout of a plan and its name.
 struct NamedLayout {
-  std::string name;
-  Layout layout;
+  std::string name;  // For Plan::layout(), e.g. "decoder".
+  Layout layout;     // The grid of ranks.
 
   friend bool operator==(const NamedLayout&, const NamedLayout&) = default;
 };
 
-/// One group of a plan. The plan owns the spec.
+/// One group of a plan.
 struct PlannedGroup {
-  const GroupSpec* spec = nullptr;
-  RankGroup ranks;
+  const GroupSpec* spec = nullptr;  // Its kind, owned by the plan.
+  RankGroup ranks;                  // In the order of their group ranks.
 };
 
 /// The layouts and groups of a configuration, the groups in the order of creation. A value that is
@@ -45,9 +45,12 @@ class Plan {
   Plan(int64_t world, std::vector<NamedLayout> layouts, std::vector<GroupSpec> specs,
        std::vector<VariableRule> variables = {});
 
+  /// The number of ranks.
   int64_t world() const { return world_; }
+  /// The layout of this name; ConfigError with the nearest name if there is none.
   const Layout& layout(std::string_view name) const&;
   Layout layout(std::string_view name) && { return layout(name); }
+  /// One per kind of group, in the order of creation.
   std::span<const GroupSpec> specs() const& { return specs_; }
   std::vector<GroupSpec> specs() && { return std::move(specs_); }
   /// Rules for environment variables that apply before groups are created.
@@ -71,8 +74,9 @@ class Plan {
 
   /// The number of groups over all ranks.
   int64_t num_groups() const;
-  /// Visits all groups of all ranks in the order of creation, each with its ranks as listed there.
+  /// Gets the kind of a group, and its ranks.
   using Visitor = std::function<void(const GroupSpec& spec, const RankGroup& ranks)>;
+  /// Visits all groups of all ranks in the order of creation, each with its ranks as listed there.
   void for_each_group(const Visitor& visit) const;
 
   /// One line per spec: name, size, count, back end and lane.

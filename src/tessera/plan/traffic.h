@@ -14,19 +14,19 @@ namespace tessera TSR_API {
 
 /// The heads of attention.
 struct AttentionHeads {
-  int64_t query = 1;
-  int64_t kv = 1;
-  int64_t size = 1;  // Elements per head.
+  int64_t query = 1;  // Of the whole model.
+  int64_t kv = 1;     // Key-value heads, of the whole model.
+  int64_t size = 1;   // Elements per head.
 };
 
 /// The model and the batch of the training step to estimate.
 struct TrainingStep {
-  int64_t hidden = 0;
-  int64_t layers = 0;
-  int64_t sequence = 0;     // Tokens.
-  int64_t micro_batch = 1;  // Sequences per micro-batch.
-  int64_t microbatches = 1;
-  int64_t experts_per_token = 2;
+  int64_t hidden = 0;                                   // Elements per token.
+  int64_t layers = 0;                                   // Of the whole model.
+  int64_t sequence = 0;                                 // Tokens.
+  int64_t micro_batch = 1;                              // Sequences per micro-batch.
+  int64_t microbatches = 1;                             // Per step and pipeline.
+  int64_t experts_per_token = 2;                        // That a router chooses.
   std::optional<int64_t> expert_layers = std::nullopt;  // Layers with experts; default: all.
   std::optional<int64_t> parameters = std::nullopt;     // Default: 12·layers·hidden².
   int64_t expert_parameters = 0;                        // Those of experts among them.
@@ -39,6 +39,7 @@ struct TrainingStep {
   /// Whether ranks of experts gather all tokens, instead of an all-to-all of rows.
   bool gathers_tokens = false;
 
+  /// `parameters`, or its default.
   double num_parameters() const;
 };
 
@@ -55,11 +56,11 @@ enum class Pattern {
 
 /// The traffic of one kind of group in a training step.
 struct Traffic {
-  std::string name = "";     // The GroupSpec's.
-  std::string what = "";     // "4 all-reduces of activations per layer"
-  std::string formula = "";  // In the symbols of traffic_symbols().
-  Pattern pattern = Pattern::kRing;
-  double bytes = 0;  // Sent per rank; for kLine, by a middle stage.
+  std::string name = "";             // The GroupSpec's.
+  std::string what = "";             // "4 all-reduces of activations per layer"
+  std::string formula = "";          // In the symbols of traffic_symbols().
+  Pattern pattern = Pattern::kRing;  // Who sends to whom.
+  double bytes = 0;                  // Sent per rank; for kLine, by a middle stage.
 };
 
 /// The traffic of each kind of group with several ranks and significant volume, in the order of
@@ -83,17 +84,17 @@ const char* traffic_assumptions();
 
 /// A symbol of the formulas: its meaning and value.
 struct Symbol {
-  std::string letter;
-  std::string meaning;
-  double value = 0;
-  bool is_bytes = false;
+  std::string letter;     // As in Traffic::formula, e.g. "A".
+  std::string meaning;    // "layers per stage: layers/pp"
+  double value = 0;       // For this layout and step.
+  bool is_bytes = false;  // Otherwise the value is a count.
 };
 /// The symbols of the formulas and their values.
 std::vector<Symbol> traffic_symbols(const DialectPlan& layout, const TrainingStep& step);
 
 /// The size of a node and of a rack.
 struct Machine {
-  int64_t gpus_per_node = 8;
+  int64_t gpus_per_node = 8;                             // Consecutive ranks on one node.
   std::optional<int64_t> nodes_per_rack = std::nullopt;  // Default: all nodes.
 };
 
@@ -108,9 +109,9 @@ Link link_between(GlobalRank a, GlobalRank b, const Machine& machine);
 
 /// One number per kind of link.
 struct PerLink {
-  double in_node = 0;
-  double across_nodes = 0;
-  double across_racks = 0;
+  double in_node = 0;       // Between ranks of one node.
+  double across_nodes = 0;  // Between nodes of one rack.
+  double across_racks = 0;  // Between racks.
 
   double& operator[](Link link);
 };

@@ -40,7 +40,7 @@ inline std::ostream& operator<<(std::ostream& out, const ParallelDims& dims) {
 
 /// The trainer's flags for data parallelism, from which its two degrees follow.
 struct DataParallelOptions {
-  int64_t dp = 1;
+  int64_t dp = 1;            // Ranks that read different data.
   std::string type = "ddp";  // See data_parallel_types().
   int64_t dp_replicate = 1;  // The replicas of hsdp, the optimizer instances of zero1.
 };

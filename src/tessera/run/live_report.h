@@ -20,6 +20,7 @@ class MetricsReader {
   /// Reads on. A file that was replaced, e.g. by a resumed run, is read anew; a missing one has no
   /// steps. DataError as read_metrics().
   void update();
+  /// All steps that update() has read, in the order of the file.
   const std::vector<StepMetrics>& steps() const { return steps_; }
 
  private:

@@ -32,10 +32,11 @@ struct StepMetrics {
   /// What rank 0 holds from step to step: "parameters", "gradients" and "optimizer" with its
   /// float32 copies. Only in the first step of a process; empty in others.
   NamedBytes held_bytes = {};
-  // Of models with experts: the balancing loss and the z-loss without their coefficients, and the
-  // tokens of each expert, over all layers, divided by their mean.
+  /// The balancing loss of experts without its coefficient; none in a dense model.
   std::optional<double> aux_loss = std::nullopt;
-  std::optional<double> z_loss = std::nullopt;  // If it has a coefficient.
+  /// The z-loss of routers without its coefficient, if it has one.
+  std::optional<double> z_loss = std::nullopt;
+  /// Tokens of each expert, over all layers, divided by their mean. Empty in a dense model.
   std::vector<double> expert_load = {};
   /// The share of the tokens' visits to experts that were dropped, if experts have a capacity.
   std::optional<double> dropped_share = std::nullopt;

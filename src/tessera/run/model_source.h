@@ -10,8 +10,8 @@ namespace tessera TSR_API {
 
 /// Where the weights of a model are.
 struct ModelSource {
-  std::string path;  // A Hugging Face folder or a checkpoint.
-  bool is_checkpoint = false;
+  std::string path;            // A Hugging Face folder or a checkpoint.
+  bool is_checkpoint = false;  // Otherwise a Hugging Face folder.
 };
 
 /// The model that a path stands for: a Hugging Face folder, a checkpoint, or a run directory, where

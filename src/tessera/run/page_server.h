@@ -17,8 +17,8 @@ struct HttpRequest;
 
 /// What a path of a server stands for.
 struct ServedPage {
-  std::string type;  // "text/html; charset=utf-8".
-  std::string content;
+  std::string type;     // "text/html; charset=utf-8".
+  std::string content;  // Body of the response; not sent for HEAD.
   std::string version;  // Changes with the content; a client that has it gets no content. Or "".
 };
 
@@ -39,7 +39,8 @@ class PageServer {
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
 
-  static constexpr int64_t kFirstPort = 8600;
+  static constexpr int64_t kFirstPort = 8600;  // Where the search for a free port begins.
+  /// Where it listens; never 0.
   int64_t port() const { return port_; }
   /// "http://127.0.0.1:8600/".
   std::string address() const;

@@ -20,14 +20,14 @@ ReportPage report_of(const TrainConfig& config, std::span<const StepMetrics> ste
 
 /// The numbers of a model that traffic depends on.
 struct ModelSize {
-  int64_t hidden = 0;
-  int64_t layers = 0;
-  int64_t stages = 1;  // Of its pipeline.
-  int64_t parameters = 0;
-  AttentionHeads heads = {};
-  int64_t experts_per_token = 0;  // 0 in a dense model, like the next two.
-  int64_t expert_layers = 0;
-  int64_t expert_parameters = 0;
+  int64_t hidden = 0;             // Width of the hidden states.
+  int64_t layers = 0;             // Transformer blocks.
+  int64_t stages = 1;             // Of its pipeline.
+  int64_t parameters = 0;         // Of the whole model, experts included.
+  AttentionHeads heads = {};      // Per layer.
+  int64_t experts_per_token = 0;  // Experts that each token visits; unused in a dense model.
+  int64_t expert_layers = 0;      // Layers with experts; 0: a dense model.
+  int64_t expert_parameters = 0;  // Of `parameters`, those of experts; 0: a dense model.
 };
 
 /// What rank 0 sent in this step: one line per group, with the formula of its role where there is

@@ -28,9 +28,9 @@ class RunFolder {
   static constexpr std::string_view kEvents = "tensorboard";     // TensorBoard's event files.
   static constexpr std::string_view kReport = "report.html";     // The report page.
   static constexpr std::string_view kModel = "model";            // A Hugging Face folder.
-  static constexpr std::string_view kCheckpoints = kCheckpointsFolder;
-  static constexpr std::string_view kPipeline = "pipeline";  // Recorded pipeline steps.
-  static constexpr std::string_view kUnits = "units";        // Recorded steps of sharded units.
+  static constexpr std::string_view kCheckpoints = kCheckpointsFolder;  // A CheckpointFolder.
+  static constexpr std::string_view kPipeline = "pipeline";             // Recorded pipeline steps.
+  static constexpr std::string_view kUnits = "units";  // Recorded steps of sharded units.
 
   static constexpr std::string_view kTrace = "trace";  // Traces of steps, for Perfetto.
 
@@ -46,7 +46,9 @@ class RunFolder {
   /// Removes the folder if this object created it and nothing was written to it.
   ~RunFolder();
 
+  /// As given to the constructor, or made by next_in().
   const std::string& path() const { return path_; }
+  /// Of a file in the folder.
   std::string path(std::string_view name) const;
 
   /// Removes the files of the former run, complete or not; other files stay. DataError if the

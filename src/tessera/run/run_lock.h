@@ -14,7 +14,7 @@ namespace tessera TSR_API {
 /// a file in the folder that names the process; the system releases the lock when the process ends.
 class RunLock {
  public:
-  static constexpr std::string_view kFile = "run.lock";
+  static constexpr std::string_view kFile = "run.lock";  // In the run folder.
 
   /// ConfigError if another run owns the folder.
   explicit RunLock(const std::string& folder);

@@ -22,9 +22,9 @@ std::string csv_row(const StepMetrics& metrics);
 /// metrics.csv and TensorBoard's event files. Each step is in all files when append() returns.
 class RunLog {
  public:
-  /// After RunFolder::begin() or resume(). DataError if the operating system refuses, here and
-  /// below.
+  /// After RunFolder::begin() or resume(). DataError if the operating system refuses.
   RunLog(const RunFolder& folder, const RunSection& run, int64_t first_step);
+  /// DataError if the operating system refuses, e.g. on a full disk.
   void append(const StepMetrics& metrics);
 
  private:

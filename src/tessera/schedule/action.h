@@ -60,9 +60,9 @@ constexpr bool has_microbatch(ActionType type) {
 
 /// One operation for one stage; never an overlap or a batch, whose parts are tasks.
 struct Task {
-  ActionType type = ActionType::kIdle;
-  int32_t stage = -1;
-  int32_t microbatch = -1;  // -1 if the type has none.
+  ActionType type = ActionType::kIdle;  // Not kOverlap or kBatch.
+  int32_t stage = -1;                   // From 0, over all ranks; -1 if idle.
+  int32_t microbatch = -1;              // -1 if the type has none.
 
   friend bool operator==(const Task&, const Task&) = default;
 };
@@ -93,7 +93,9 @@ class Action {
   /// One send and one receive, in either order.
   static Action batch(Task first, Task second);
 
+  /// kOverlap or kBatch if there are two tasks.
   ActionType type() const { return type_; }
+  /// Whether the slot has no task.
   bool is_idle() const { return type_ == ActionType::kIdle; }
   /// F, B, I, W and overlaps.
   bool computes() const { return is_compute(type_) || type_ == ActionType::kOverlap; }

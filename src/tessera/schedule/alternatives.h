@@ -12,10 +12,10 @@ namespace tessera TSR_API {
 
 /// Another schedule, with time and memory relative to the present one.
 struct Alternative {
-  Schedule schedule;
-  Simulation simulation;
-  double time = 1;    // Ratio of simulated makespans.
-  double memory = 1;  // Ratio of peak activation bytes over ranks.
+  Schedule schedule;      // Verified; of the same ranks and microbatches.
+  Simulation simulation;  // With the present costs, recut to its stages.
+  double time = 1;        // Ratio of simulated makespans.
+  double memory = 1;      // Ratio of peak activation bytes over ranks.
 };
 
 /// The kinds that these ranks and microbatches allow, with the costs of the present schedule's

@@ -13,11 +13,11 @@ namespace tessera TSR_API {
 
 /// A schedule as users specify it: a word and sizes.
 struct ScheduleChoice {
-  std::string word = "1f1b";  // A kind, in upper or lower case, or a path that ends in ".csv".
-  int64_t pp = 1;
-  int64_t microbatches = 1;
-  int64_t stages_per_rank = 0;                         // 0: the default of the kind, or the file's.
-  Costs costs = {};                                    // For searched kinds.
+  std::string word = "1f1b";    // A kind, in upper or lower case, or a path that ends in ".csv".
+  int64_t pp = 1;               // Ranks per pipeline.
+  int64_t microbatches = 1;     // Per step.
+  int64_t stages_per_rank = 0;  // 0: the default of the kind, or the file's.
+  Costs costs = {};             // For searched kinds.
   std::optional<int64_t> memory_limit = std::nullopt;  // Activations per rank.
 };
 

@@ -17,9 +17,9 @@ enum class CsvFormat {
 
 /// How a table is written or read.
 struct CsvOptions {
-  CsvFormat format = CsvFormat::kComputeOnly;
+  CsvFormat format = CsvFormat::kComputeOnly;         // DataError for a table that breaks it.
   std::optional<ScheduleShape> shape = std::nullopt;  // Default: inferred from the table.
-  SendMode sends = SendMode::kRendezvous;
+  SendMode sends = SendMode::kRendezvous;             // Of the schedule; not in the file.
 };
 
 /// Parses one line per rank, of actions in text form separated by commas. DataError with origin,

@@ -11,10 +11,10 @@ namespace tessera TSR_API {
 
 /// Which schedule is wanted, and its sizes.
 struct ScheduleConfig {
-  ScheduleKind kind = ScheduleKind::k1F1B;
-  int64_t pp = 1;
-  int64_t microbatches = 1;
-  int64_t stages_per_rank = 0;  // 0: default_stages_per_rank(kind).
+  ScheduleKind kind = ScheduleKind::k1F1B;  // generate() refuses searched kinds.
+  int64_t pp = 1;                           // Ranks per pipeline.
+  int64_t microbatches = 1;                 // Per step.
+  int64_t stages_per_rank = 0;              // 0: default_stages_per_rank(kind).
 
   friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };

@@ -13,8 +13,8 @@ enum class Receives {
 
 /// Which communication is added, and when.
 struct LowerOptions {
-  Receives receives = Receives::kEarly;
-  bool messages_only = false;  // No UNSHARD, RESHARD and REDUCE_GRAD.
+  Receives receives = Receives::kEarly;  // kDeferred makes the sends posted.
+  bool messages_only = false;            // No UNSHARD, RESHARD and REDUCE_GRAD.
 };
 
 /// The table that ranks execute: adds sends, receives, UNSHARD, RESHARD and REDUCE_GRAD to a

@@ -15,9 +15,9 @@ namespace tessera TSR_API {
 
 /// The sizes of a schedule.
 struct ScheduleShape {
-  int64_t pp = 1;  // Ranks per pipeline.
-  int64_t num_stages = 1;
-  int64_t microbatches = 1;
+  int64_t pp = 1;            // Ranks per pipeline.
+  int64_t num_stages = 1;    // Over all ranks.
+  int64_t microbatches = 1;  // Per step.
 
   friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
 };
@@ -43,21 +43,30 @@ class Schedule {
   /// The kind, or the caller's name.
   const std::string& name() const& { return name_; }
   std::string name() && { return std::move(name_); }
+  /// Ranks, stages and microbatches.
   const ScheduleShape& shape() const& { return shape_; }
   ScheduleShape shape() && { return shape_; }
+  /// Ranks per pipeline.
   int64_t pp() const { return shape_.pp; }
+  /// Over all ranks.
   int64_t num_stages() const { return shape_.num_stages; }
+  /// Per step.
   int64_t microbatches() const { return shape_.microbatches; }
+  /// When a send completes.
   SendMode sends() const { return sends_; }
 
+  /// By rank.
   std::span<const ScheduleRow> rows() const& { return rows_; }
   std::vector<ScheduleRow> rows() && { return std::move(rows_); }
+  /// The actions of one rank, which must be below pp().
   const ScheduleRow& row(GroupRank rank) const& { return rows_[static_cast<size_t>(rank.value)]; }
   ScheduleRow row(GroupRank rank) && { return row(rank); }
 
+  /// The rank that computes the stage, which must be below num_stages().
   GroupRank rank_of(int64_t stage) const {
     return GroupRank{stage_to_rank_[static_cast<size_t>(stage)]};
   }
+  /// The rank that computes each stage.
   std::span<const int32_t> stage_to_rank() const& { return stage_to_rank_; }
   std::vector<int32_t> stage_to_rank() && { return std::move(stage_to_rank_); }
   /// The stages of a rank, ascending.

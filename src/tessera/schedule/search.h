@@ -12,11 +12,11 @@ namespace tessera TSR_API {
 
 /// What a schedule is searched for.
 struct SearchRequest {
-  int64_t pp = 1;
-  int64_t microbatches = 1;
-  int64_t stages_per_rank = 1;
+  int64_t pp = 1;                             // Ranks per pipeline.
+  int64_t microbatches = 1;                   // Per step.
+  int64_t stages_per_rank = 1;                // At least 1.
   std::optional<StagePlacement> placement{};  // Default: the better one.
-  Costs costs{};
+  Costs costs{};                              // Times of the actions.
   /// The activations that a rank may hold at once, in stages × microbatches, each from its F to its
   /// B or W. Default: no limit.
   std::optional<int64_t> memory_limit{};
@@ -25,9 +25,9 @@ struct SearchRequest {
 
 /// The best schedule that was found.
 struct SearchResult {
-  Schedule schedule;
-  Simulation simulation;
-  StagePlacement placement;
+  Schedule schedule;                   // Compute-only, without idle slots.
+  Simulation simulation;               // With the costs of the request.
+  StagePlacement placement;            // The requested one, or the better one.
   std::optional<ScheduleKind> family;  // The best family that fits, if any.
   bool improved;                       // Whether the schedule is better than that family.
   double bound;   // A lower bound of the longest span for this placement and limit.

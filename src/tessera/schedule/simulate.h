@@ -10,10 +10,10 @@ namespace tessera TSR_API {
 
 /// Costs of actions, in any one unit of time. A list has one entry for all stages or one per stage.
 struct Costs {
-  std::vector<double> forward{1};
-  std::vector<double> input_grad{1};
-  std::vector<double> weight_grad{1};  // A full backward takes input_grad + weight_grad.
-  // From the end of a task until its result is on the other rank; by the sending stage.
+  std::vector<double> forward{1};      // Time of an F.
+  std::vector<double> input_grad{1};   // Time of an I.
+  std::vector<double> weight_grad{1};  // Time of a W. A B takes input_grad + weight_grad.
+  /// From the end of a task until its result is on the other rank; by the sending stage.
   std::vector<double> message{0};
   double overlap = 1;  // Time of an overlap as a fraction of the sum of its parts.
 };
@@ -23,16 +23,17 @@ double message_time(double latency, double bytes, double bandwidth);
 
 /// From when to when something runs.
 struct TimeSpan {
-  double start = 0;
-  double end = 0;
+  double start = 0;  // In any one unit of time.
+  double end = 0;    // In the same unit; not before start.
 
+  /// In the unit of start and end.
   double length() const { return end - start; }
   friend bool operator==(const TimeSpan&, const TimeSpan&) = default;
 };
 
 /// How one rank spends its time in a step.
 struct RankTimes {
-  double busy = 0;
+  double busy = 0;               // Sum of its actions' lengths.
   double bubble = 0;             // Makespan − busy.
   double gap = 0;                // Idle between its own first start and last end.
   TimeSpan active;               // From its first start to its last end.
@@ -41,8 +42,8 @@ struct RankTimes {
 
 /// When every action runs, and what is idle.
 struct Simulation {
-  double makespan = 0;
-  std::vector<RankTimes> ranks;
+  double makespan = 0;           // When the last rank ends; the step begins at 0.
+  std::vector<RankTimes> ranks;  // By rank of the pipeline.
   /// Start and end of each action, shaped like Schedule::rows(). Idle slots, messages and other
   /// actions without compute have no length and lie at the time when the rank passes them.
   std::vector<std::vector<TimeSpan>> spans;
@@ -64,10 +65,10 @@ Simulation simulation_of(const Schedule& schedule, std::vector<std::vector<TimeS
 /// The peak activations over all ranks.
 int64_t peak_activations(const Simulation& simulation);
 
-/// From `time` on, `live` activations are held.
+/// How many activations a rank holds from some time on.
 struct LiveActivations {
-  double time = 0;
-  int64_t live = 0;
+  double time = 0;   // In the simulation's unit.
+  int64_t live = 0;  // In stages × microbatches, until the next entry.
 
   friend bool operator==(const LiveActivations&, const LiveActivations&) = default;
 };

@@ -62,13 +62,16 @@ class DTensor {
   /// (redistribute_plan). If nothing changes, it shares this tensor's memory.
   DTensor redistribute(const Placements& placements) const;
 
+  /// The ranks that it is distributed over.
   const DeviceMesh& mesh() const& { return mesh_; }
   DeviceMesh mesh() && { return mesh_; }
+  /// One per mesh axis, with non-negative dimensions.
   const Placements& placements() const& { return placements_; }
   Placements placements() && { return placements_; }
   /// Shape of the global tensor.
   const std::vector<int64_t>& shape() const& { return shape_; }
   std::vector<int64_t> shape() && { return shape_; }
+  /// Of the elements.
   at::ScalarType dtype() const { return local_.scalar_type(); }
   /// "DTensor((8,4) Float, S(0), R) on DeviceMesh(dp=2, tp=2) over ranks 0-3".
   friend TSR_API std::ostream& operator<<(std::ostream& out, const DTensor& tensor);

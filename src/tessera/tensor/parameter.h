@@ -13,8 +13,7 @@
 
 namespace tessera TSR_API {
 
-/// A parameter: its name in files, this rank's part of it, and the position of that part in the
-/// full parameter. The tensor is a handle: changing it changes the model.
+/// A parameter on this rank.
 ///
 /// Initialization, loading, saving, clipping and the groups for gradient sums follow from it.
 struct Parameter {
@@ -25,12 +24,12 @@ struct Parameter {
         tensor_dim(tensor_dim),
         place{.part = Part(this->tensor.sizes().vec())} {}
 
-  std::string name;
-  at::Tensor tensor;                 // This rank's part.
+  std::string name;                  // In files: "model.embed_tokens.weight".
+  at::Tensor tensor;                 // This rank's part. A handle: changing it changes the model.
   std::optional<size_t> tensor_dim;  // The dimension that tensor parallelism may shard.
   std::optional<int64_t> tensor_blocks = std::nullopt;  // See ParameterShape.
   std::optional<ExpertOf> expert = std::nullopt;        // See ParameterShape.
-  ParameterPlace place;
+  ParameterPlace place;  // The position of this rank's part in the full parameter.
 };
 
 /// The parameters of a model, on this rank.

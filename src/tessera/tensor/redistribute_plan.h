@@ -12,13 +12,14 @@ namespace tessera TSR_API {
 
 /// A tensor dimension that is sharded by a mesh axis; see cut_runs().
 struct AxisCut {
-  size_t axis = 0;
-  int64_t split_factor = 1;
+  size_t axis = 0;           // Index of the mesh axis.
+  int64_t split_factor = 1;  // Pieces that are each sharded over the axis; see StridedShard.
   friend bool operator==(const AxisCut&, const AxisCut&) = default;
 };
 
 /// One step of a redistribution, along one mesh axis.
 struct RedistributeStep {
+  /// What the ranks of the axis do.
   enum class Kind {
     kCut,            // Replicate to Shard: every rank keeps its piece. Nothing is sent.
     kReduceScatter,  // Partial to Shard.
@@ -26,14 +27,14 @@ struct RedistributeStep {
     kReduce,         // Partial to Replicate: all-reduce.
     kGather,         // Shard to Replicate: all-gather.
   };
-  Kind kind = Kind::kCut;
-  size_t axis = 0;
+  Kind kind = Kind::kCut;           // Determines which fields below are used.
+  size_t axis = 0;                  // Index of the mesh axis.
   ReduceOp op = ReduceOp::kSum;     // For kReduce and kReduceScatter.
   size_t from_dim = 0;              // Dimension that kGather and kExchange unshard.
   int64_t from_factor = 1;          // Split factor of from_dim.
   std::vector<AxisCut> outer = {};  // The cuts of from_dim that stay.
   size_t to_dim = 0;                // Dimension that the step shards.
-  int64_t to_factor = 1;
+  int64_t to_factor = 1;            // Split factor of to_dim.
 
   friend bool operator==(const RedistributeStep&, const RedistributeStep&) = default;
   /// "axis 0: all-gather dim 1".

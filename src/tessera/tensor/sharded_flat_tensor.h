@@ -84,24 +84,33 @@ class ShardedFlatTensor {
   /// Sets the gradient of the shard, for its optimizer, and drops that of the full tensor. An
   /// undefined tensor removes the gradient.
   void set_sharded_grad(const at::Tensor& grad);
+  /// Of the shard, and of the full tensor.
   bool requires_grad() const;
 
+  /// Whether it has a sharding spec and a group.
   bool metadata_set() const;
+  /// Whether the shard is the active tensor.
   bool is_sharded() const;
   /// StateError before mark_as_sharded().
   const ShardingSpec& sharding_spec() const&;
   ShardingSpec sharding_spec() && { return sharding_spec(); }
+  /// The ranks that hold the shards. StateError before mark_as_sharded().
   const Group& process_group() const&;
   Group process_group() && { return process_group(); }
-  /// This rank's.
+  /// The runs that this rank holds. StateError before mark_as_sharded().
   const FlatSpans& unsharded_flattened_offsets() const&;
   FlatSpans unsharded_flattened_offsets() && { return unsharded_flattened_offsets(); }
+  /// Elements of the full tensor. StateError before mark_as_sharded().
   int64_t unsharded_numel() const;
+  /// Shape of the full tensor. StateError before mark_as_sharded().
   const std::vector<int64_t>& unsharded_shape() const&;
   std::vector<int64_t> unsharded_shape() && { return unsharded_shape(); }
 
+  /// Elements of this rank's shard.
   int64_t sharded_numel() const;
+  /// Shape of this rank's shard: one dimension.
   std::vector<int64_t> sharded_shape() const;
+  /// This rank's shard: always the same tensor object, for its optimizer.
   const at::Tensor& sharded_data() const&;
   at::Tensor sharded_data() && { return sharded_data(); }
   /// Replaces the data of the shard without a copy. With a spec, the size must be the same.
@@ -115,7 +124,7 @@ class ShardedFlatTensor {
  protected:
   struct State;
   explicit ShardedFlatTensor(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  std::shared_ptr<State> state_;  // Shared by all copies.
 
  private:
   at::Tensor gathered(at::ScalarType dtype) const;
@@ -129,6 +138,7 @@ class ShardedFlatTensor {
 class ShardedFlatParameter : public ShardedFlatTensor {
  public:
   explicit ShardedFlatParameter(const at::Tensor& data = {}, bool requires_grad = true);
+  /// As ShardedFlatTensor::shard(); options.requires_grad defaults to the tensor's.
   static ShardedFlatParameter shard(const at::Tensor& tensor, const Group& group,
                                     const FlatShardOptions& options = {});
 

@@ -10,10 +10,10 @@
 
 namespace tessera TSR_API {
 
-/// An empty one is not called.
+/// Callbacks while a text is encoded; an empty one is not called.
 struct TokenCacheCallbacks {
   std::function<void()> wait = {};  // Another process is encoding; this one waits for it.
-  std::function<void(const TokenizeProgress&)> show = {};
+  std::function<void(const TokenizeProgress&)> show = {};  // As in tokenize_files().
 };
 
 /// How texts become token files that are made once and found again. The name of a token file has a

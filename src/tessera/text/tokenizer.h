@@ -57,8 +57,9 @@ class Tokenizer {
   /// later; nothing if there is none before `text` ends, or this tokenizer allows none at all.
   std::optional<size_t> find_division(std::string_view text, size_t from) const;
 
-  /// What a text's ids stand between with EncodeOptions::add_special.
+  /// The ids that EncodeOptions::add_special puts before those of a text, e.g. BOS.
   std::span<const int64_t> ids_before() const;
+  /// The ids that EncodeOptions::add_special puts behind those of a text, e.g. EOS.
   std::span<const int64_t> ids_after() const;
   /// A number of the file's content, to tell files apart.
   uint64_t fingerprint() const;

@@ -12,8 +12,8 @@ namespace tessera TSR_API {
 
 /// The name and size of an axis to create.
 struct AxisSize {
-  std::string name;
-  int64_t size = 1;
+  std::string name;  // Not empty; unique in a layout.
+  int64_t size = 1;  // Ranks along the axis; at least 1.
 
   friend bool operator==(const AxisSize&, const AxisSize&) = default;
 };
@@ -21,10 +21,10 @@ struct AxisSize {
 /// The axes of a layout, in order.
 using AxisSizes = std::vector<AxisSize>;
 
-/// One (size, stride) pair: `size` steps of `stride` positions each.
+/// One (size, stride) pair of an axis: equally spaced positions.
 struct Extent {
-  int64_t size = 1;
-  int64_t stride = 1;
+  int64_t size = 1;    // Number of positions.
+  int64_t stride = 1;  // Distance from one position to the next.
 
   friend bool operator==(const Extent&, const Extent&) = default;
 };
@@ -38,8 +38,11 @@ class Axis {
  public:
   Axis(std::string name, std::span<const Extent> extents);
 
+  /// Unique in a layout.
   const std::string& name() const { return name_; }
+  /// Ranks along the axis.
   int64_t size() const { return size_; }
+  /// Slowest first; empty for an axis of size 1.
   std::span<const Extent> extents() const& { return extents_; }
   std::vector<Extent> extents() && { return std::move(extents_); }
 

@@ -13,9 +13,10 @@ namespace tessera TSR_API {
 
 /// A half-open run of indices along one dimension.
 struct Span {
-  int64_t begin = 0;
-  int64_t end = 0;
+  int64_t begin = 0;  // The first index.
+  int64_t end = 0;    // The index after the last one.
 
+  /// The number of indices.
   int64_t size() const { return end - begin; }
   friend bool operator==(const Span&, const Span&) = default;
 };
@@ -40,9 +41,10 @@ Runs cut_runs(const Runs& runs, int64_t split_factor, int64_t num_pieces, int64_
 
 /// The position of a shard in its global tensor.
 struct Box {
-  std::vector<int64_t> shape;
-  std::vector<int64_t> offset;
+  std::vector<int64_t> shape;   // Elements along each dimension.
+  std::vector<int64_t> offset;  // Global index of the first element.
 
+  /// Product of the shape; 1 without dimensions.
   int64_t numel() const;
   friend bool operator==(const Box&, const Box&) = default;
 };

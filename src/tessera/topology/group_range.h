@@ -22,15 +22,20 @@ class GroupRange {
   GroupRange(int64_t origin, std::span<const Extent> within, std::vector<Extent> between,
              std::shared_ptr<const RankTable> table);
 
+  /// The number of groups.
   int64_t size() const { return num_groups_; }
+  /// Ranks per group, the same for all.
   int64_t group_size() const { return static_cast<int64_t>(first_.size()); }
   RankGroup operator[](int64_t index) const;
 
   /// Computes a group when it is reached.
   class Iterator {
    public:
+    /// Marks a forward iterator.
     using iterator_concept = std::forward_iterator_tag;
+    /// One group, with its members in order.
     using value_type = RankGroup;
+    /// Needed by the standard library; iterators cannot be subtracted.
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
@@ -52,7 +57,9 @@ class GroupRange {
     int64_t index_ = 0;
   };
 
+  /// At group 0. Iterators must not outlive the range.
   Iterator begin() const { return {this, 0}; }
+  /// After the last group.
   Iterator end() const { return {this, num_groups_}; }
 
  private:

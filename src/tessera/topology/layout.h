@@ -46,21 +46,29 @@ class Layout {
   /// Row-major positions renamed by an explicit list of ranks, sorted or not.
   static Layout from_ranks(const AxisSizes& axes, std::span<const GlobalRank> ranks);
 
+  /// In the order of a coordinate.
   std::span<const Axis> axes() const& { return axes_; }
   std::vector<Axis> axes() && { return std::move(axes_); }
+  /// In the order of a coordinate.
   AxisNames axis_names() const;
+  /// Whether it has an axis of this name.
   bool has_axis(std::string_view name) const;
+  /// ConfigError with the nearest name if there is none.
   const Axis& axis(std::string_view name) const&;
   Axis axis(std::string_view name) && { return axis(name); }
   /// The number of ranks.
   int64_t size() const { return size_; }
   /// Every rank, in row-major order of the axes.
   RankGroup ranks() const;
+  /// The highest of ranks().
   GlobalRank largest_rank() const;
 
+  /// Whether the rank is in the grid.
   bool contains(GlobalRank rank) const;
+  /// Where the rank is in the grid: on all axes, or its index on one.
   Coordinate coordinate(GlobalRank rank) const;
   int64_t coordinate(GlobalRank rank, std::string_view axis) const;
+  /// The inverse of coordinate().
   GlobalRank rank(std::span<const int64_t> coordinate) const;
 
   /// The sub-grid of these axes, in this order, that contains `through`.
@@ -75,7 +83,9 @@ class Layout {
   /// ConfigError if axes overlap in their ranks.
   static Layout concatenate(std::span<const Layout> parts, GlobalRank through);
 
+  /// Ranks per group along the named axes.
   int64_t group_size(const AxisNames& names) const;
+  /// Groups along the named axes; together they hold every rank once.
   int64_t num_groups(const AxisNames& names) const;
 
   /// The ranks that differ from `rank` only along the named axes. Costs O(size of the group).

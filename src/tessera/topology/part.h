@@ -28,11 +28,14 @@ class Part {
   /// The shape of the whole tensor.
   const std::vector<int64_t>& shape() const& { return shape_; }
   std::vector<int64_t> shape() && { return std::move(shape_); }
+  /// The box whose elements the rank holds, all or a run of them.
   const Box& box() const& { return box_; }
   Box box() && { return std::move(box_); }
   /// Which of the box's elements, flattened.
   Span elements() const { return elements_; }
+  /// Elements that the rank holds.
   int64_t numel() const { return elements_.size(); }
+  /// Whether the rank holds all elements of the tensor.
   bool is_whole() const;
   /// The elements as runs of the flattened tensor, in the order in which the part holds them.
   std::vector<Span> spans() const;

@@ -20,21 +20,21 @@ struct Replicate {
 
 /// Each rank of the axis holds one piece of tensor dimension `dim`, cut by the rule of chunk().
 struct Shard {
-  int64_t dim = 0;
+  int64_t dim = 0;  // Negative: counts from the end.
   friend bool operator==(const Shard&, const Shard&) = default;
 };
 
 /// Like Shard, but first splits the dimension into `split_factor` pieces and shards each over the
 /// axis: the shard of an outer axis after an inner axis has sharded the same dimension.
 struct StridedShard {
-  int64_t dim = 0;
-  int64_t split_factor = 1;
+  int64_t dim = 0;           // Negative: counts from the end.
+  int64_t split_factor = 1;  // At least 1; 1: as Shard.
   friend bool operator==(const StridedShard&, const StridedShard&) = default;
 };
 
 /// Each rank of the axis holds a partial value; the tensor is their reduction.
 struct Partial {
-  ReduceOp op = ReduceOp::kSum;
+  ReduceOp op = ReduceOp::kSum;  // Reduces the partial values to the tensor.
   friend bool operator==(const Partial&, const Partial&) = default;
 };
 

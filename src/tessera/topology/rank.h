@@ -13,7 +13,7 @@ namespace tessera TSR_API {
 /// integers and its own type.
 template <class Tag>
 struct Id {
-  int64_t value = 0;
+  int64_t value = 0;  // As a plain integer, from 0 for ranks.
 
   constexpr Id() = default;
   constexpr explicit Id(int64_t given) : value(given) {}

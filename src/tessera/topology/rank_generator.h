@@ -34,7 +34,9 @@ class RankGenerator {
   /// The order string in lower case, completed by the omitted entries.
   const std::string& order() const& { return order_; }
   std::string order() && { return std::move(order_); }
+  /// The size of each entry of order().
   std::vector<int64_t> ordered_size() const;
+  /// The product of the sizes; the rank offset does not count.
   int64_t world_size() const { return layout_.size(); }
   /// The same ranks as a layout, first axis fastest.
   const Layout& layout() const& { return layout_; }

@@ -17,7 +17,9 @@ class RankTable {
   /// ConfigError for negative and repeated ranks.
   explicit RankTable(std::span<const GlobalRank> ranks);
 
+  /// The position must be in the table.
   GlobalRank rank(int64_t position) const { return ranks_[static_cast<size_t>(position)]; }
+  /// Nothing if the rank is not in the table.
   std::optional<int64_t> position(GlobalRank rank) const;
   /// Replaces each position by its rank.
   void rename(RankGroup& positions) const;

@@ -14,8 +14,8 @@ namespace tessera TSR_API {
 
 /// Rows of a batch, along dimension 0 of all tensors.
 struct BatchTensors {
-  at::Tensor inputs;
-  at::Tensor targets;
+  at::Tensor inputs;   // Of the first unit; e.g. tokens, [rows, positions] of int64.
+  at::Tensor targets;  // Of the loss; e.g. the next tokens, of the same shape.
   /// The number of each token's document, [rows, positions] of int64, on the CPU; undefined if each
   /// row is one document.
   at::Tensor documents = {};
@@ -39,6 +39,7 @@ class TokenBatches final : public BatchSource {
   explicit TokenBatches(Batches batches, std::optional<int64_t> document_end = std::nullopt)
       : batches_(std::move(batches)), document_end_(document_end) {}
 
+  /// Where the rows come from.
   const Batches& batches() const& { return batches_; }
   Batches batches() && { return std::move(batches_); }
   int64_t batch() const override { return batches_.options().batch; }

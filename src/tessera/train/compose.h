@@ -22,9 +22,9 @@ Schedule one_rank(int64_t slices = 1);
 
 /// What compose() combines with a model.
 struct ComposeOptions {
-  int64_t batch = 1;               // Rows per global batch.
-  Schedule schedule = one_rank();  // The schedule of each replica.
-  at::Device device = at::kCPU;
+  int64_t batch = 1;                        // Rows per global batch.
+  Schedule schedule = one_rank();           // The schedule of each replica.
+  at::Device device = at::kCPU;             // Of compute.
   bool sequence = true;                     // Sequence parallelism, if the plan has tp.
   bool tensor_async = false;                // Products of tp beside their communication.
   Dispatch dispatch = Dispatch::kAllToAll;  // How tokens reach the ranks of their experts.

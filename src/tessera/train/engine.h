@@ -27,28 +27,28 @@ namespace tessera TSR_API {
 /// This rank's rows of a batch that the ranks of a group share.
 Span rows_of(int64_t batch, const Group& sharers);
 
-/// Keywords of the pipeline's stages: the positions of a whole row, and BatchTensors::documents.
+/// Keyword of the pipeline's stages: the positions of a whole row.
 inline constexpr const char* kLength = "length";
 /// Keyword of the stages: BatchTensors::documents.
 inline constexpr const char* kDocuments = "documents";
 /// Keyword of the stages: Pass::places, on the CPU.
-inline constexpr const char* kPlaces = "places";  // Pass::places, on the CPU.
+inline constexpr const char* kPlaces = "places";
 
 /// The parts of an engine; made by compose().
 struct EngineParts {
-  RealizedPlan plan;
-  Parameters parameters;  // Updated by this rank's optimizer.
-  Parameters buffers;     // Unit::buffers.
-  TensorGradients tensor;
-  std::shared_ptr<ContextParallel> context;
+  RealizedPlan plan;                         // With this rank's groups.
+  Parameters parameters;                     // Updated by this rank's optimizer.
+  Parameters buffers;                        // Unit::buffers.
+  TensorGradients tensor;                    // Sums gradients over tp ranks.
+  std::shared_ptr<ContextParallel> context;  // Cuts sequences; not null, even if cp is 1.
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
-  TiedParameters tied;
-  std::shared_ptr<TrainBalance> balance;
-  Pipeline pipeline;
+  TiedParameters tied;                    // Parameters that units of different stages share.
+  std::shared_ptr<TrainBalance> balance;  // Of experts; not null, even in a dense model.
+  Pipeline pipeline;                      // Runs this rank's stages; also if pp is 1.
   std::optional<Pipeline> whole_batch;  // Runs all rows of this rank at once, if routers need that.
   int64_t batch;                        // Rows per global batch.
   std::optional<int64_t> ignored_target;  // Model::ignored_target.
-  at::Device device;
+  at::Device device;                      // Of compute.
 };
 
 /// A distributed model, of which this process holds a part, for the training loop. The loop itself
@@ -61,6 +61,7 @@ class Engine {
 
   /// The rows of a global batch that this rank needs.
   Span rows() const;
+  /// Rows per global batch.
   int64_t batch() const { return parts_.batch; }
   /// The device for inputs and targets.
   at::Device device() const { return parts_.device; }
@@ -94,10 +95,12 @@ class Engine {
   /// The buffers of this rank's units, for checkpoints, e.g. the bias that balances a router.
   const Parameters& buffers() const& { return parts_.buffers; }
   Parameters buffers() && { return std::move(parts_.buffers); }
+  /// The plan that the model was composed with, with this rank's groups.
   const RealizedPlan& plan() const& { return parts_.plan; }
   RealizedPlan plan() && { return std::move(parts_.plan); }
   /// What this rank has sent so far, by the names of the plan's groups.
   SentBytes sent_bytes() const { return tessera::sent_bytes(parts_.plan.group("loss")); }
+  /// Of each replica, over all its ranks.
   const Schedule& schedule() const { return parts_.pipeline.schedule(); }
 
   /// Receives the times of a recorded step.

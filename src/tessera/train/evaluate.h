@@ -15,9 +15,11 @@ struct Evaluation {
   double loss = 0;                              // Mean over all targets, in nats.
   int64_t tokens = 0;                           // Targets: all tokens but the first of each source.
   std::optional<int64_t> bytes = std::nullopt;  // Of their text, if that is known; on rank 0 only.
-  bool is_first_rank = false;
+  bool is_first_rank = false;                   // Whether this process is rank 0.
 
+  /// Per target: e to the power of the loss.
   double perplexity() const;
+  /// The summed loss in bits, per byte of text. Nothing if `bytes` is unknown or 0.
   std::optional<double> bits_per_byte() const;
 };
 

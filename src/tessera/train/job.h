@@ -21,17 +21,17 @@ namespace tessera TSR_API {
 
 /// The parts of a run, made from its configuration.
 struct TrainJob {
-  World world;  // First member: it outlives the others.
-  TokenBatches batches;
+  World world;                             // First member: it outlives the others.
+  TokenBatches batches;                    // Of the training data.
   std::optional<TokenBatches> validation;  // The held-out data, if the run validates.
-  TrainModel model;
-  std::unique_ptr<Optimizer> optimizer;
-  TrainerOptions options;
-  std::optional<GradScaler> scaler;  // With float16 parameters.
-  SpikeDetector spikes;
+  TrainModel model;                        // With its values.
+  std::unique_ptr<Optimizer> optimizer;    // Of this rank's parameters; never null.
+  TrainerOptions options;                // Without scaler, spikes and average, which train() sets.
+  std::optional<GradScaler> scaler;      // With float16 parameters.
+  SpikeDetector spikes;                  // Finds none if optim.spike is 0.
   std::optional<WeightAverage> average;  // With optim.ema_decay.
-  int64_t validate_batches = 0;
-  TrainConfig config;  // Its run directory is rank 0's on all ranks.
+  int64_t validate_batches = 0;          // At most; fewer if less data is held out.
+  TrainConfig config;                    // Its run directory is rank 0's on all ranks.
   TrainConfig wanted;  // For checkpoints: that of all nodes, even if some are lost.
 };
 

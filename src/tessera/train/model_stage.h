@@ -12,9 +12,9 @@ namespace tessera TSR_API {
 
 /// A pipeline stage: consecutive units of a model.
 struct ModelStage {
-  int64_t index = 0;
-  int64_t first_unit = 0;  // Index of its first unit in the model.
-  std::vector<Unit> units = {};
+  int64_t index = 0;             // Among the stages of the pipeline.
+  int64_t first_unit = 0;        // Index of its first unit in the model.
+  std::vector<Unit> units = {};  // In the order of the model.
 
   /// The parameters of all its units.
   Parameters parameters() const { return parameters_of(units); }

@@ -14,11 +14,11 @@
 
 namespace tessera TSR_API {
 
-/// A tensor of this rank, and which elements of the full tensor it has.
+/// A tensor that other ranks may hold as well.
 struct ReplicaTensor {
-  std::string name;
-  at::Tensor tensor;
-  Part part;
+  std::string name;   // The same on all ranks that hold parts of it.
+  at::Tensor tensor;  // This rank's part.
+  Part part;          // Which elements of the full tensor this rank has.
 };
 /// The tensors that are compared.
 using ReplicaTensors = std::vector<ReplicaTensor>;

@@ -16,6 +16,7 @@ struct TrainJob;
 /// as they are, and training continues.
 class RunSaver {
  public:
+  /// Gets the report of each save, failed ones included.
   using AfterSave = std::function<void(const SaveReport&)>;
 
   /// `after_save` is called on every rank after each save; it may be empty.

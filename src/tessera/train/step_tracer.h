@@ -20,8 +20,10 @@ class StepTracer {
   StepTracer(const StepTracer&) = delete;
   StepTracer& operator=(const StepTracer&) = delete;
 
-  /// Around each step, on the same thread. DataError if the file of the last one cannot be written.
+  /// Before each step, on its thread: begins to record if the step is to be traced.
   void before_step(int64_t step);
+  /// After each step, on the same thread: ends the recording, and writes the file after the last
+  /// traced step. DataError if it cannot be written.
   void after_step(int64_t step);
 
  private:

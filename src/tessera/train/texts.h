@@ -23,13 +23,13 @@ std::vector<std::string> texts_to_encode(const TrainConfig& config);
 /// from a folder whose vocabulary is not that of bytes, or with a tokenizer that is not there.
 void check_texts(const TrainConfig& config, const LlamaConfig& shape);
 
-/// Functions that are called while texts are encoded.
+/// Callbacks while texts are encoded; an empty one is not called.
 struct EncodeTexts {
-  /// An empty one is not called.
+  /// Before the first show() of a text: its path, and that of its token file.
   std::function<void(const std::string& text, const std::string& tokens)> begin = {};
   std::function<void()> wait = {};  // Another process is encoding; this one waits for it.
-  std::function<void(const TokenizeProgress&)> show = {};
-  std::function<void(const TokenizeProgress&)> end = {};
+  std::function<void(const TokenizeProgress&)> show = {};  // After each chunk of a text.
+  std::function<void(const TokenizeProgress&)> end = {};   // After each text that was encoded.
 };
 
 /// Encodes the run's texts into its cache, those that are not there yet (TokenCache::make). One

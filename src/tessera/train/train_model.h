@@ -17,9 +17,9 @@ class Checkpoint;
 
 /// A distributed model, made from a configuration.
 struct TrainModel {
-  Engine engine;
-  LlamaConfig shape;
-  at::ScalarType dtype;
+  Engine engine;         // With this rank's part of the model.
+  LlamaConfig shape;     // Of the whole model.
+  at::ScalarType dtype;  // Of the parameters.
 
   /// Number of parameters of the whole model.
   int64_t parameter_count() const;

@@ -27,15 +27,15 @@ enum class NonFinite {
 
 /// Settings of the training loop.
 struct TrainerOptions {
-  int64_t steps = 0;       // Steps of the whole run.
-  int64_t first_step = 0;  // The step at which a resumed run continues.
-  LearningRate learning_rate = {};
-  double clip = 0;             // Largest gradient norm; 0: no clipping.
+  int64_t steps = 0;                // Steps of the whole run.
+  int64_t first_step = 0;           // The step at which a resumed run continues.
+  LearningRate learning_rate = {};  // Of each step.
+  double clip = 0;                  // Largest gradient norm; 0: no clipping.
   int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
-  NonFinite non_finite = NonFinite::kStop;
-  int64_t most_skips = 20;           // Skipped steps in a row; one more ends the run.
-  int64_t most_rollbacks = 3;        // To the same step; one more ends the run.
-  SpikeDetector* spikes = nullptr;   // Null: no step is a spike.
+  NonFinite non_finite = NonFinite::kStop;  // After a step that is not good.
+  int64_t most_skips = 20;                  // Skipped steps in a row; one more ends the run.
+  int64_t most_rollbacks = 3;               // To the same step; one more ends the run.
+  SpikeDetector* spikes = nullptr;          // Null: no step is a spike.
   GradScaler* scaler = nullptr;      // The loss scale of float16; null: none. Non-finite steps are
                                      // skipped then.
   WeightAverage* average = nullptr;  // Updated with the weights; null: none.
@@ -43,8 +43,8 @@ struct TrainerOptions {
 
 /// Callbacks; an empty one is not called.
 struct TrainerHooks {
-  std::function<void(int64_t step)> before_step = {};
-  std::function<void(const StepMetrics&)> after_step = {};
+  std::function<void(int64_t step)> before_step = {};       // Before its batch is read.
+  std::function<void(const StepMetrics&)> after_step = {};  // After each step, good or not.
   std::function<double()> validate = {};  // Returns the validation loss, the same on all ranks.
   /// For NonFinite::kRollback: restores the state of an earlier step, and returns the number of
   /// steps done before it; nothing if there is none.

@@ -18,8 +18,8 @@ namespace tessera TSR_API {
 /// The batch, the device and the schedule of a pipeline are the caller's.
 struct TrainingSetup {
   std::string dp_type = "ddp";  // See data_parallel_types().
-  ParallelDims dims = {};
-  ComposeOptions options = {};
+  ParallelDims dims = {};       // Of train_plan().
+  ComposeOptions options = {};  // Of compose().
 };
 
 }  // namespace tessera

@@ -23,6 +23,7 @@ class GlobalMemoryBuffer {
   /// Uninitialised, without gradient. ConfigError for a shape without dimensions.
   at::Tensor get_tensor(const std::vector<int64_t>& tensor_shape, at::ScalarType dtype,
                         const std::string& name);
+  /// One per name and dtype requested so far.
   int64_t num_buffers() const { return static_cast<int64_t>(buffers_.size()); }
 
  private:
@@ -30,10 +31,10 @@ class GlobalMemoryBuffer {
   std::map<std::pair<std::string, at::ScalarType>, at::Tensor> buffers_;
 };
 
-/// Symmetric memory, which all ranks of a tensor-parallel group could access. Tessera has none, so
-/// it returns nothing, as Megatron's buffer does if PyTorch lacks symmetric memory.
+/// Symmetric memory, which all ranks of a tensor-parallel group could access. Tessera has none.
 class GlobalSymmetricMemoryBuffer {
  public:
+  /// Always nullopt, as in Megatron if PyTorch lacks symmetric memory.
   std::optional<at::Tensor> maybe_get_tensor(const std::vector<int64_t>& tensor_shape,
                                              at::ScalarType dtype) const;
 };

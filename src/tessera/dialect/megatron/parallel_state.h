@@ -32,9 +32,10 @@ std::vector<Ranks> generate_masked_orthogonal_rank_groups(int64_t world_size,
                                                           const std::vector<int64_t>& parallel_size,
                                                           const std::vector<bool>& mask);
 
-/// The stages that hold the word embeddings (first and last) and the position embeddings (first),
-/// unless a callback chooses others.
+/// The ranks of a pipeline that hold the word embeddings, unless a callback chooses others: the
+/// first and the last. ConfigError if `pp_ranks` is empty.
 Ranks default_embedding_ranks(const Ranks& pp_ranks);
+/// The same for the position embeddings: the first.
 Ranks default_position_embedding_ranks(const Ranks& pp_ranks);
 
 /// The options of one kind of group; nullopt if the configuration has none for it.

@@ -23,13 +23,14 @@ namespace megatron TSR_API {
 class GlobalMemoryBuffer;
 class GlobalSymmetricMemoryBuffer;
 
+/// Global ranks.
 using Ranks = std::vector<int64_t>;
 using tessera::MegatronConfig;
 
-/// This rank's group at every level of a hierarchy, and its Gloo twins: nullopt for twins that were
-/// not requested. Empty if the rank is in no group.
+/// This rank's groups in a hierarchy. Both lists are empty if it is in no group.
 struct HierarchicalGroups {
-  std::vector<Group> groups = {};
+  std::vector<Group> groups = {};  // One per level, innermost first.
+  /// Their Gloo twins, by level; nullopt if they were not requested.
   std::vector<std::optional<Group>> gloo_groups = {};
 };
 

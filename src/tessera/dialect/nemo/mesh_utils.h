@@ -35,11 +35,12 @@ DeviceMeshes create_device_mesh(const DistributedConfig& distributed_config,
                                 std::optional<int64_t> world_size = std::nullopt,
                                 const MeshOptions& options = {});
 
-/// The documented helpers for it, over the whole world.
+/// **Collective.** create_device_mesh with FSDP2Config{.backend = backend}, over the whole world.
 DeviceMeshes _create_fsdp2_device_mesh(std::optional<int64_t> dp_size,
                                        std::optional<int64_t> dp_replicate_size, int64_t tp_size,
                                        int64_t pp_size, int64_t cp_size, int64_t ep_size,
                                        int64_t world_size, const std::string& backend);
+/// **Collective.** The same with MegatronFSDPConfig: the device mesh alone.
 DeviceMesh _create_megatron_fsdp_device_mesh(std::optional<int64_t> dp_size, int64_t tp_size,
                                              int64_t cp_size, int64_t world_size,
                                              const std::string& backend);

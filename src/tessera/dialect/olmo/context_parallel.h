@@ -25,8 +25,8 @@ std::vector<at::Tensor> batch_shard(
 
 /// The inputs, and what attention needs beside them.
 struct ShardedBatch {
-  std::vector<at::Tensor> inputs;
-  DocumentShard documents;
+  std::vector<at::Tensor> inputs;  // This rank's part of each.
+  DocumentShard documents;         // This rank's positions and document lengths.
 };
 /// The same for packed documents with these cumulative lengths.
 ShardedBatch batch_shard_by_document(

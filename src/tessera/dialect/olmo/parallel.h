@@ -58,10 +58,15 @@ DeviceMesh get_dp_mesh(const DeviceMesh& device_mesh);
 /// The mesh for wrapping a model: the same, but with the last dimension and cp, if present,
 /// flattened into dp_cp.
 DeviceMesh get_dp_model_mesh(const DeviceMesh& device_mesh);
+/// (dp_replicate), over which HSDP replicates the model.
 DeviceMesh get_dp_replicate_mesh(const DeviceMesh& device_mesh);
+/// (dp_shard), over which HSDP shards the model.
 DeviceMesh get_dp_shard_mesh(const DeviceMesh& device_mesh);
+/// (tp), for tensor parallelism.
 DeviceMesh get_tp_mesh(const DeviceMesh& device_mesh);
+/// (cp), for context parallelism.
 DeviceMesh get_cp_mesh(const DeviceMesh& device_mesh);
+/// (pp), for pipeline parallelism.
 DeviceMesh get_pp_mesh(const DeviceMesh& device_mesh);
 /// The first of ep, ep_shard and dp_shard that exists.
 DeviceMesh get_ep_mesh(const DeviceMesh& device_mesh);
@@ -92,6 +97,7 @@ void maybe_enable_async_tp(const TensorParallelConfig& config, const DeviceMesh&
 ///   const auto [outputs, losses] = schedule.step({x}, y);
 class PipelineSchedule {
  public:
+  /// The modules of this rank's stages.
   using ModelParts = std::vector<std::shared_ptr<torch::nn::Module>>;
 
   /// `stages` are the stages of this rank; every rank has the same number. `loss_fn` gets every
@@ -108,15 +114,23 @@ class PipelineSchedule {
   std::pair<Tensors, at::Tensor> step(const Tensors& args, const at::Tensor& target = {},
                                       const Keywords& kwargs = {});
 
+  /// This rank's, as given; the schedule only keeps them.
   const ModelParts& model_parts() const { return model_parts_; }
+  /// This rank's, as given.
   std::span<const Stage> stages() const { return pipeline_->stages(); }
+  /// The ranks of this pipeline.
   const DeviceMesh& pp_mesh() const { return pp_mesh_; }
+  /// As given to the constructor.
   PipelineScheduleType schedule_name() const { return schedule_name_; }
+  /// Empty: step() runs the forward pass only.
   const PipelineLoss& loss_fn() const { return loss_fn_; }
+  /// Per step.
   int64_t num_microbatches() const { return pipeline_->schedule().microbatches(); }
   /// The table that is executed.
   const Schedule& base_schedule() const { return pipeline_->schedule(); }
+  /// Whether this rank runs the first stage, which gets the `args` of step().
   bool has_first_stage() const { return pipeline_->has_first_stage(); }
+  /// Whether this rank runs the last stage, which returns outputs and losses.
   bool has_last_stage() const { return pipeline_->has_last_stage(); }
 
  private:

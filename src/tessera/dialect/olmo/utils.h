@@ -23,12 +23,13 @@
 namespace tessera {
 namespace olmo TSR_API {
 
+/// Nullopt: the whole world.
 using OptionalGroup = std::optional<Group>;
 
 /// Arguments that OLMo-core passes to PyTorch as keyword arguments.
 struct InitArguments {
-  std::optional<int64_t> rank = std::nullopt;
-  std::optional<int64_t> world_size = std::nullopt;
+  std::optional<int64_t> rank = std::nullopt;        // ConfigError if it differs from RANK.
+  std::optional<int64_t> world_size = std::nullopt;  // ConfigError if it differs from WORLD_SIZE.
 };
 
 /// **Collective.** Connects this process to the others, makes the GPU of its local rank the current
@@ -43,16 +44,24 @@ void shutdown_distributed();
 /// ConfigError if a distributed process lacks LOCAL_RANK, or both NUM_NODES and LOCAL_WORLD_SIZE.
 void validate_env_vars();
 
+/// Whether there is a current world.
 bool is_distributed();
+/// **Collective.** Waits for all ranks of the group; does nothing without a world.
 void barrier(const OptionalGroup& group = std::nullopt);
 /// -1 if this process is not in the group.
 int64_t get_rank(const OptionalGroup& group = std::nullopt);
+/// The global rank of a member of the group; without a group, `group_rank` itself.
 int64_t get_global_rank(int64_t group_rank, const OptionalGroup& group = std::nullopt);
+/// LOCAL_RANK: the rank of this process on its node. 0 without a world, or if it is unset.
 int64_t get_local_rank();
+/// FS_LOCAL_RANK: the rank of this process among those that share its file system. If it is unset,
+/// get_rank(group) if OLMO_SHARED_FS is 1, and get_local_rank() otherwise. 0 without a world.
 int64_t get_fs_local_rank(const OptionalGroup& group = std::nullopt);
 /// -1 if this process is not in the group.
 int64_t get_world_size(const OptionalGroup& group = std::nullopt);
+/// LOCAL_WORLD_SIZE: the ranks per node. 1 without a world; otherwise ConfigError if it is unset.
 int64_t get_local_world_size();
+/// NUM_NODES, or if it is unset, the world size over LOCAL_WORLD_SIZE. 1 without a world.
 int64_t get_num_nodes();
 
 /// The default device for values: this process's GPU with nccl, otherwise the CPU.
@@ -110,10 +119,17 @@ std::optional<Coordinate> get_mesh_coordinates(const Layout& mesh,
 std::optional<Coordinate> get_mesh_coordinates(const DeviceMesh& mesh,
                                                std::optional<int64_t> rank = std::nullopt);
 
+/// Whether the back end sends CUDA tensors: its name contains nccl. Default: the world's; without a
+/// world, whether LibTorch has CUDA.
 bool backend_supports_cuda(const std::optional<std::string>& backend = std::nullopt);
+/// Whether the back end sends CPU tensors: its name contains gloo or mpi. Default: the world's;
+/// true without a world.
 bool backend_supports_cpu(const std::optional<std::string>& backend = std::nullopt);
 
+/// The power of two by which gradients are divided before they are summed, about the square root of
+/// the world size: 4 for 16 ranks. ConfigError if `world_size` is not positive.
 double get_reduce_divide_factor(int64_t world_size);
+/// Of this process's node; "unknown" if the system does not tell.
 std::string get_node_hostname();
 
 /// The group, or else the whole world; nullopt if the process is not distributed.
@@ -121,13 +137,14 @@ OptionalGroup group_or_world(const OptionalGroup& group);
 /// A global rank as a rank of the group.
 GroupRank source_in(const Group& group, int64_t src);
 
-/// Any type with a JSON conversion.
+/// **Collective.** The object of global rank `src`, of any type with a JSON conversion.
 template <class T>
 T broadcast_object(const T& obj, int64_t src = 0, const OptionalGroup& group = std::nullopt) {
   const OptionalGroup target = group_or_world(group);
   return target ? tessera::broadcast_object(obj, source_in(*target, src), *target) : obj;
 }
 
+/// **Collective.** The objects of all ranks, in group-rank order.
 template <class T>
 std::vector<T> all_gather_object(const T& obj, const OptionalGroup& group = std::nullopt) {
   const OptionalGroup target = group_or_world(group);
@@ -136,18 +153,19 @@ std::vector<T> all_gather_object(const T& obj, const OptionalGroup& group = std:
 
 /// How ranks take turns.
 struct TurnOptions {
-  std::optional<int64_t> n =
-      std::nullopt;  // Maximum number of ranks at a time; default: the number of nodes.
-  OptionalGroup process_group = std::nullopt;
-  std::optional<int64_t> world_size = std::nullopt;
-  std::optional<int64_t> local_rank = std::nullopt;
+  /// Maximum number of ranks at a time; default: the number of nodes.
+  std::optional<int64_t> n = std::nullopt;
+  OptionalGroup process_group = std::nullopt;        // The ranks that take turns.
+  std::optional<int64_t> world_size = std::nullopt;  // Default: the size of the group.
+  std::optional<int64_t> local_rank = std::nullopt;  // Default: this rank in the group.
 };
 
-/// The number of turns, and the turn of this rank.
+/// When a rank calls the function.
 struct Turns {
-  int64_t count = 1;
-  int64_t mine = 0;
+  int64_t count = 1;  // Of the whole group.
+  int64_t mine = 0;   // This rank's turn, from 0.
 };
+/// Rank r takes turn r mod count. ConfigError if `n` is not positive.
 Turns turns_of(const TurnOptions& options);
 
 /// Calls `f` once on every rank, on at most n ranks at a time, and returns its result.

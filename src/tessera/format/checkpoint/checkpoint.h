@@ -23,10 +23,13 @@ class Checkpoint {
   /// DataError if the folder holds no complete checkpoint.
   explicit Checkpoint(std::string folder);
 
+  /// Its path, as given.
   const std::string& folder() const& { return folder_; }
   std::string folder() && { return std::move(folder_); }
+  /// Its checkpoint.json, checked to be complete.
   const CheckpointIndex& index() const& { return index_; }
   CheckpointIndex index() && { return std::move(index_); }
+  /// Whether it holds a tensor of this name.
   bool contains(std::string_view name) const { return index_.tensors.contains(name); }
   /// DataError with the nearest name if there is none.
   const CheckpointTensor& tensor(std::string_view name) const&;
@@ -42,6 +45,7 @@ class Checkpoint {
   /// its tensors are others. `after_block` receives the number of bytes after each block.
   void verify(size_t file, const std::function<void(int64_t bytes)>& after_block = {}) const;
 
+  /// The path of index().files[file], below folder().
   std::string path_of(size_t file) const;
 
  private:

@@ -17,7 +17,7 @@ namespace tessera TSR_API {
 /// write files into path().
 class CheckpointDraft {
  public:
-  static constexpr std::string_view kSuffix = ".tmp";
+  static constexpr std::string_view kSuffix = ".tmp";  // Follows the final path until publish().
 
   /// Replaces a draft that a killed process left. ConfigError if there is a checkpoint at
   /// `final_path`, or if another process is writing one there; DataError if the file system has
@@ -28,6 +28,7 @@ class CheckpointDraft {
   /// Removes a draft that was not published.
   ~CheckpointDraft();
 
+  /// The folder to write files into, until publish().
   const std::string& path() const { return path_; }
   /// Writes the index and renames the folder. On return, everything is on the disk. DataError if
   /// the index is incomplete or the operating system refuses.
@@ -39,16 +40,19 @@ class CheckpointDraft {
   Descriptor folder_;  // Locked while this object lives.
 };
 
-/// The checkpoints of a run: folders "step-00000100", and a file "latest" with the name of the one
-/// that was published last.
+/// The checkpoints of a run: folders "step-00000100", and a file "latest".
 class CheckpointFolder {
  public:
+  /// The file with the name of the checkpoint that was published last.
   static constexpr std::string_view kLatest = "latest";
 
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
+  /// The folder that holds them all; may not exist yet.
   const std::string& path() const { return path_; }
+  /// "step-00000100" for step 100.
   static std::string name_of(int64_t step);
+  /// Where the checkpoint of a step is, or would be.
   std::string path_of(int64_t step) const;
   /// The steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;

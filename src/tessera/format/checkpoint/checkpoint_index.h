@@ -16,8 +16,8 @@ namespace tessera TSR_API {
 
 /// A file of a checkpoint.
 struct CheckpointFile {
-  std::string path;  // Relative to the checkpoint's folder.
-  int64_t bytes = 0;
+  std::string path;     // Relative to the checkpoint's folder.
+  int64_t bytes = 0;    // Of the whole file, header included.
   uint32_t crc32c = 0;  // Of the whole file.
 
   friend bool operator==(const CheckpointFile&, const CheckpointFile&) = default;
@@ -25,30 +25,31 @@ struct CheckpointFile {
 
 /// A box of a tensor and the file that holds it, under the tensor's name.
 struct CheckpointPiece {
-  size_t file = 0;
-  Box box;
+  size_t file = 0;  // Index in CheckpointIndex::files.
+  Box box;          // Position in the full tensor.
 
   friend bool operator==(const CheckpointPiece&, const CheckpointPiece&) = default;
 };
 
 /// A tensor of a checkpoint and where its pieces lie.
 struct CheckpointTensor {
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape = {};
-  std::vector<CheckpointPiece> pieces = {};
+  DType dtype = DType::kF32;                 // Of all pieces.
+  std::vector<int64_t> shape = {};           // Of the full tensor.
+  std::vector<CheckpointPiece> pieces = {};  // In a complete index, each element once.
 
   friend bool operator==(const CheckpointTensor&, const CheckpointTensor&) = default;
 };
 
 /// checkpoint.json: all files and tensors of a checkpoint.
 struct CheckpointIndex {
-  static constexpr std::string_view kFile = "checkpoint.json";
+  static constexpr std::string_view kFile = "checkpoint.json";  // In the checkpoint's folder.
 
-  int64_t step = 0;     // Steps done.
-  Metadata state = {};  // E.g. "config": the configuration of the run.
-  std::vector<CheckpointFile> files = {};
-  std::map<std::string, CheckpointTensor, std::less<>> tensors = {};
+  int64_t step = 0;                        // Steps done.
+  Metadata state = {};                     // E.g. "config": the configuration of the run.
+  std::vector<CheckpointFile> files = {};  // Pieces refer to them by index.
+  std::map<std::string, CheckpointTensor, std::less<>> tensors = {};  // By name.
 
+  /// Of all files, headers included.
   int64_t total_bytes() const;
   friend bool operator==(const CheckpointIndex&, const CheckpointIndex&) = default;
 };

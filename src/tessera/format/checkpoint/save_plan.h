@@ -13,19 +13,20 @@ namespace tessera TSR_API {
 
 /// A tensor of which a rank holds some boxes, maybe none.
 struct HeldTensor {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape = {};
-  std::vector<Box> boxes = {};
+  std::string name;                 // Equal names on two ranks mean one tensor.
+  DType dtype = DType::kF32;        // The same on all ranks.
+  std::vector<int64_t> shape = {};  // Of the full tensor.
+  std::vector<Box> boxes = {};      // Of this rank; boxes without elements are ignored.
 };
 
 /// A box of a tensor for one rank to write.
 struct PieceToSave {
-  std::string name;
-  DType dtype = DType::kF32;
+  std::string name;                 // Of the full tensor, and in the file.
+  DType dtype = DType::kF32;        // Of the full tensor, and in the file.
   std::vector<int64_t> shape = {};  // Of the full tensor.
-  Box box;
+  Box box;                          // What to write, as a box of the full tensor.
 
+  /// Of the box alone, without headers.
   int64_t num_bytes() const;
   friend bool operator==(const PieceToSave&, const PieceToSave&) = default;
 };

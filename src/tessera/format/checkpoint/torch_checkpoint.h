@@ -16,17 +16,17 @@ namespace tessera TSR_API {
 
 /// A piece of a tensor in a folder of torch.distributed.checkpoint.
 struct TorchChunk {
-  Box box;
+  Box box;             // Position in the full tensor.
   std::string file{};  // In the folder.
-  int64_t begin = 0;
-  int64_t size = 0;  // Of a saved tensor in the file: a zip archive.
+  int64_t begin = 0;   // Offset in the file of a zip archive that holds it.
+  int64_t size = 0;    // Bytes of the archive, which torch.save() wrote.
 };
 
 /// A tensor of PyTorch's distributed checkpoint.
 struct TorchTensor {
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape = {};
-  std::vector<TorchChunk> chunks = {};
+  DType dtype = DType::kF32;            // Of all chunks.
+  std::vector<int64_t> shape = {};      // Of the full tensor.
+  std::vector<TorchChunk> chunks = {};  // In the order of `.metadata`.
 };
 
 /// What `.metadata` of such a folder says about tensors; other values are passed over. DataError
@@ -40,6 +40,7 @@ class TorchCheckpoint {
   /// DataError if it is none, or if its chunks do not make up each tensor.
   explicit TorchCheckpoint(std::string folder);
 
+  /// By name in the saved state dict.
   const std::map<std::string, TorchTensor>& tensors() const& { return tensors_; }
   std::map<std::string, TorchTensor> tensors() && { return std::move(tensors_); }
   /// Copies the elements of a box, row-major.

@@ -17,9 +17,11 @@ namespace tessera TSR_API {
 
 /// The groups of context parallelism, as train_plan() names them.
 struct ContextGroups {
-  Group cp;
-  /// Of type hierarchical only: the groups of ContextParallelOptions::sizes.
+  Group cp;  // Its ranks hold different positions of the same sequences.
+  /// Of type hierarchical only: this rank's inner group, of ContextParallelOptions::sizes[0]
+  /// consecutive ranks of cp.
   std::optional<Group> all_to_all = std::nullopt;
+  /// Of type hierarchical only: this rank's outer group, with one rank of each inner group.
   std::optional<Group> ring = std::nullopt;
 };
 

@@ -27,8 +27,8 @@ struct DdpOptions {
 
 /// The tensors of a replicated model.
 struct DdpTensors {
-  Parameters parameters = {};
-  Parameters buffers = {};
+  Parameters parameters = {};  // Frozen ones have no gradients to reduce.
+  Parameters buffers = {};     // Not reduced; see Ddp::broadcast_buffers().
 };
 
 /// The tensors of a torch::nn::Module, or of any class with the same named_parameters() and
@@ -91,10 +91,11 @@ class [[nodiscard]] Ddp {
   void set_share(double share) const;
 
   /// **Collective.** Reduces the current gradients: after passes under no_sync(), after deferred
-  /// weight gradients, or on a rank without rows. start_reduce() returns at once, finish_reduce()
-  /// waits; reduce() does both.
+  /// weight gradients, or on a rank without rows. The same as start_reduce() and finish_reduce().
   void reduce() const;
+  /// **Collective.** Returns at once. StateError if a reduction is in flight.
   void start_reduce() const;
+  /// **Collective.** Waits until the gradients are reduced. StateError without start_reduce().
   void finish_reduce() const;
 
   /// Local. Sets the number of the next pass; later passes count up from there. Pass the step

@@ -17,9 +17,9 @@ enum class ReduceTime {
 
 /// Parameters whose gradients are summed over one group.
 struct ReducedTensors {
-  DdpTensors tensors = {};
-  Group group;
-  double share = 1;  // This rank's share of the rows of a batch.
+  DdpTensors tensors = {};  // Of one stage.
+  Group group;              // Its ranks hold replicas of these tensors.
+  double share = 1;         // This rank's share of the rows of a batch.
 };
 
 /// The replicas of one stage on several ranks.
@@ -31,6 +31,7 @@ class DdpStage final : public DataParallel {
   void start() override;
   void begin_step() override;
   void last_backward() override;
+  /// Starts the reduction; does nothing with ReduceTime::kInBackward.
   void reduce_grad() override;
   void finish_step() override;
 

@@ -42,7 +42,9 @@ class ExpertExchange {
   /// start() and finish() overlaps with the all-to-all: in the forward pass, and its backward with
   /// the all-to-all of the gradients.
   InFlight start(const at::Tensor& rows) const;
+  /// Waits for the rows of this rank's experts. Once per start().
   at::Tensor finish(const InFlight& sent) const;
+  /// start() and finish(), without overlap.
   at::Tensor send(const at::Tensor& rows) const { return finish(start(rows)); }
   /// From the results of this rank's experts, on each rank of etp a part of the sum, to the results
   /// of the rows that it sent.

@@ -27,10 +27,10 @@ enum class ShardTime {
 
 /// When units are gathered and freed, and in which dtypes.
 struct FsdpOptions {
-  Reshard reshard = Reshard::kAllButLast;
+  Reshard reshard = Reshard::kAllButLast;  // Freeing early saves memory, but costs all-gathers.
   /// The number of ranks of the smaller group of kToSmaller; it must divide that of the shards.
   int64_t smaller = 1;
-  ShardTime when = ShardTime::kPerUnit;
+  ShardTime when = ShardTime::kPerUnit;  // kAtActions for stages of a pipeline.
   /// Whether each slice of a batch is reduced, so that no rank holds more gradients than its
   /// shards; otherwise the gradients of the slices are summed first and reduced once.
   bool reduce_each = false;
@@ -46,9 +46,10 @@ struct FsdpOptions {
 
 /// Over whom a stage is sharded, and over whom the shards are replicated (HSDP).
 struct FsdpGroups {
-  Group shard;
-  Group replicate;
+  Group shard;      // Its ranks hold different shards.
+  Group replicate;  // Its ranks hold replicas of this rank's shards; of size 1 without HSDP.
 
+  /// Number of ranks whose gradients are summed.
   int64_t size() const { return shard.size() * replicate.size(); }
 };
 

@@ -31,9 +31,12 @@ class FsdpStage final : public DataParallel {
   void start() override;
   void record(const UnitRecorder& recorder) override;
   void begin_step() override;
+  /// Starts to gather all units; does nothing with ShardTime::kPerUnit.
   void unshard() override;
+  /// Frees all units, unless Reshard::kKeep; does nothing with ShardTime::kPerUnit.
   void reshard() override;
   void last_backward() override;
+  /// Starts to reduce the gradients of all units; does nothing with ShardTime::kPerUnit.
   void reduce_grad() override;
   void finish_step() override;
 

@@ -71,8 +71,10 @@ class [[nodiscard]] ShardedModule {
   /// Local. This rank's share of the rows of the global batch; the shares must add up to 1.
   void set_share(double share) const;
 
-  /// **Collective.** Gathers all parameters of the module, e.g. to save it, and frees them again.
+  /// **Collective.** Gathers all parameters of the module, e.g. to save it. They stay gathered
+  /// until reshard() or a backward pass.
   void unshard() const;
+  /// Local. Frees the gathered parameters of all units.
   void reshard() const;
 
  private:

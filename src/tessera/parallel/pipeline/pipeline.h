@@ -44,15 +44,15 @@ struct PipelineBatch {
   int64_t step = -1;
 };
 
-/// A rank's results of a step.
+/// A rank's results of a step. Only the rank of the last stage has outputs and losses; elsewhere
+/// they are empty or undefined.
 struct PipelineResult {
-  // On the rank of the last stage only; empty or undefined elsewhere.
   Tensors outputs = {};  // Outputs of all microbatches, concatenated along dimension 0; if wanted.
   Tensors losses = {};   // One per microbatch.
   at::Tensor loss = {};  // Loss of the batch: the mean of `losses`, weighted by rows.
 
   int64_t peak_activations = 0;  // Most activations in memory at once, in stages × microbatches.
-  std::optional<PipelineRecord> record = std::nullopt;
+  std::optional<PipelineRecord> record = std::nullopt;  // Of step(), if PipelineBatch::record.
   /// When the ranks of the pipeline had agreed on the step: the origin of the times in `record`.
   std::chrono::steady_clock::time_point started = {};
 };
@@ -96,9 +96,13 @@ class Pipeline {
 
   /// The lowered schedule that is executed.
   const Schedule& schedule() const;
+  /// As given to the constructor.
   const Group& group() const;
+  /// Those of this rank, in the order given. Valid as long as the pipeline.
   std::span<const Stage> stages() const;
+  /// Whether this rank needs PipelineBatch::inputs.
   bool has_first_stage() const;
+  /// Whether a step needs PipelineBatch::target on this rank, and gives it the losses.
   bool has_last_stage() const;
 
  private:

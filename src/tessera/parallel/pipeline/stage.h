@@ -25,8 +25,8 @@ using Keywords = std::map<std::string, Keyword>;
 
 /// Arguments of one forward pass of a stage, in addition to its inputs.
 struct StagePass {
-  int64_t stage = 0;
-  int64_t microbatch = 0;
+  int64_t stage = 0;                   // In the whole pipeline, from 0.
+  int64_t microbatch = 0;              // In the batch, from 0.
   const Keywords* keywords = nullptr;  // Never null in a pipeline.
   /// Where a stage that defers puts its weight gradients; null if the backward is not split.
   const WeightGradients* deferred = nullptr;
@@ -39,12 +39,12 @@ struct StagePass {
 /// must be the same for every microbatch.
 using StageForward = std::function<Tensors(const Tensors& inputs, const StagePass& pass)>;
 
-/// Hooks for data-parallel strategies, called at the actions of these names. They are called even
-/// if the step has already failed on this rank, because they may be collective.
+/// Hooks for data-parallel strategies; an empty one is not called. They are called even if the step
+/// has already failed on this rank, because they may be **collective**.
 struct StageHooks {
-  std::function<void()> unshard = {};
-  std::function<void()> reshard = {};
-  std::function<void()> reduce_grad = {};
+  std::function<void()> unshard = {};      // At UNSHARD, to gather the parameters.
+  std::function<void()> reshard = {};      // At RESHARD, to free the gathered parameters.
+  std::function<void()> reduce_grad = {};  // At REDUCE_GRAD, once per step, after the last B or W.
   /// Called right before the stage's last B or W of a step: from here on gradients become final.
   std::function<void()> last_backward = {};
 };
@@ -55,12 +55,12 @@ struct StageHooks {
 ///     return Tensors{part.forward(inputs[0], {.deferred = pass.deferred})};
 ///   }, .defers = true};
 struct Stage {
-  int64_t index = 0;
-  StageForward forward = {};
+  int64_t index = 0;          // In the whole pipeline, from 0.
+  StageForward forward = {};  // Called once per microbatch.
   /// Whether `forward` puts the expensive weight gradients into StagePass::deferred if that is not
   /// null. Otherwise a schedule with I and W runs two backward passes over the stage's graph.
   bool defers = false;
-  StageHooks hooks = {};
+  StageHooks hooks = {};  // Of the data-parallel strategy, if there is one.
 };
 
 }  // namespace tessera

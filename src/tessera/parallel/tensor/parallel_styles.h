@@ -17,8 +17,8 @@ namespace tessera TSR_API {
 
 /// Splits the outputs: rows of the weight of a linear layer, columns of that of an embedding.
 struct ColwiseParallel {
-  Placement input_layouts = Replicate{};
-  Placement output_layouts = Shard{-1};
+  Placement input_layouts = Replicate{};  // Of what the code passes to the layer.
+  Placement output_layouts = Shard{-1};   // Of what the code gets from the layer.
   friend bool operator==(const ColwiseParallel&, const ColwiseParallel&) = default;
 };
 
@@ -27,29 +27,28 @@ struct ColwiseParallel {
 struct RowwiseParallel {
   /// Unless set, Shard{-1} for a linear layer, Replicate for the tokens of an embedding.
   std::optional<Placement> input_layouts = std::nullopt;
-  Placement output_layouts = Replicate{};
+  Placement output_layouts = Replicate{};  // Of what the code gets from the layer.
   friend bool operator==(const RowwiseParallel&, const RowwiseParallel&) = default;
 };
 
 /// Splits the positions of the input, e.g. of norms. Every rank holds the parameters as a whole;
 /// the backward pass sums their gradients over the ranks.
 struct SequenceParallel {
-  int64_t sequence_dim = 1;
+  int64_t sequence_dim = 1;  // The dimension of positions, in input and output.
   friend bool operator==(const SequenceParallel&, const SequenceParallel&) = default;
 };
 
-/// The module gets `input_layouts`; its layers compute on `desired_input_layouts`. Layers that read
-/// the same tensor share one conversion.
+/// Converts the input of a module. Layers that read the same tensor share one conversion.
 struct PrepareModuleInput {
-  Placement input_layouts = Replicate{};
-  Placement desired_input_layouts = Replicate{};
+  Placement input_layouts = Replicate{};          // Of what the module gets.
+  Placement desired_input_layouts = Replicate{};  // Of what its layers compute on.
   friend bool operator==(const PrepareModuleInput&, const PrepareModuleInput&) = default;
 };
 
-/// The module's layers produce `output_layouts`; the module returns `desired_output_layouts`.
+/// Converts the output of a module.
 struct PrepareModuleOutput {
-  Placement output_layouts = Replicate{};
-  Placement desired_output_layouts = Replicate{};
+  Placement output_layouts = Replicate{};          // Of what the module's layers produce.
+  Placement desired_output_layouts = Replicate{};  // Of what the module returns.
   friend bool operator==(const PrepareModuleOutput&, const PrepareModuleOutput&) = default;
 };
 

@@ -14,7 +14,7 @@ namespace tessera TSR_API {
 /// This rank's rows of a vocabulary. The parts of the ranks may be uneven or empty, so that no
 /// vocabulary needs padding.
 struct VocabularyRows {
-  Span rows = {};
+  Span rows = {};          // Token ids; empty if this rank holds none.
   int64_t vocab_size = 0;  // Of all ranks.
 };
 

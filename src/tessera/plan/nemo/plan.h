@@ -13,31 +13,38 @@ namespace tessera {
 namespace nemo TSR_API {
 
 /// The sizes that create_device_mesh takes, with its defaults.
+///
+/// Designated initialisers must be in the order of the fields. For calls whose keywords are in
+/// another order: ParallelismSizes().with_tp_size(2).with_dp_size(2)
 struct ParallelismSizes {
   std::optional<int64_t> dp_size = std::nullopt;  // None or below 1: the rest of the ranks.
   std::optional<int64_t> dp_replicate_size = std::nullopt;  // None or below 1: 1.
-  int64_t tp_size = 1;
-  int64_t pp_size = 1;
-  int64_t cp_size = 1;
-  int64_t ep_size = 1;
+  int64_t tp_size = 1;                                      // Ranks that shard each layer.
+  int64_t pp_size = 1;                                      // Ranks per pipeline.
+  int64_t cp_size = 1;                                      // Ranks that split a sequence.
+  int64_t ep_size = 1;                                      // Ranks that split a layer's experts.
 
-  // A copy with one size changed, for calls whose keywords are in another order than the fields,
-  // which designated initialisers refuse: ParallelismSizes().with_tp_size(2).with_dp_size(2)
+  /// A copy with another dp_size.
   ParallelismSizes with_dp_size(int64_t size) const {
     return with(&ParallelismSizes::dp_size, size);
   }
+  /// A copy with another dp_replicate_size.
   ParallelismSizes with_dp_replicate_size(int64_t size) const {
     return with(&ParallelismSizes::dp_replicate_size, size);
   }
+  /// A copy with another tp_size.
   ParallelismSizes with_tp_size(int64_t size) const {
     return with(&ParallelismSizes::tp_size, size);
   }
+  /// A copy with another pp_size.
   ParallelismSizes with_pp_size(int64_t size) const {
     return with(&ParallelismSizes::pp_size, size);
   }
+  /// A copy with another cp_size.
   ParallelismSizes with_cp_size(int64_t size) const {
     return with(&ParallelismSizes::cp_size, size);
   }
+  /// A copy with another ep_size.
   ParallelismSizes with_ep_size(int64_t size) const {
     return with(&ParallelismSizes::ep_size, size);
   }
@@ -61,7 +68,7 @@ enum class MoeMesh {
 
 /// Settings of NeMo's meshes.
 struct MeshOptions {
-  MoeMesh moe_mesh = MoeMesh::kDocument;
+  MoeMesh moe_mesh = MoeMesh::kDocument;  // Only if ep_size is above 1.
   /// Time-out of the mesh's groups; default: the world's.
   std::optional<int64_t> timeout_minutes = std::nullopt;
   /// These ranks instead of the whole world, in row-major order of the mesh.

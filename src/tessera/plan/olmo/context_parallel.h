@@ -27,20 +27,22 @@ struct ShardOptions {
 /// set cu_doc_lens and max_doc_len, llama3 sets the others.
 struct DocumentShard {
   std::vector<int64_t> positions = {};  // In local order; kPadding for padding.
+  /// Cumulative lengths {0, …} of this rank's parts (zig_zag), or of whole documents (ulysses).
   std::vector<int64_t> cu_doc_lens = {};
-  int64_t max_doc_len = 0;
+  int64_t max_doc_len = 0;                  // The longest of cu_doc_lens.
   std::vector<int64_t> cu_doc_lens_q = {};  // Of this rank's queries.
   std::vector<int64_t> cu_doc_lens_k = {};  // Of the keys in local_k_slice.
-  int64_t max_doc_len_q = 0;
-  int64_t max_doc_len_k = 0;
+  int64_t max_doc_len_q = 0;                // The longest of cu_doc_lens_q.
+  int64_t max_doc_len_k = 0;                // The longest of cu_doc_lens_k.
   Span local_k_slice = {};  // The part of the gathered keys that this rank attends to.
 };
 
 /// One rank's view of a load balancer.
 struct RingAttentionLoadBalancer {
+  /// Decides which positions a rank gets.
   RingAttentionLoadBalancerType type = RingAttentionLoadBalancerType::zig_zag;
-  int64_t cp_rank = 0;
-  int64_t cp_world_size = 1;
+  int64_t cp_rank = 0;        // Of this rank in its context-parallel group.
+  int64_t cp_world_size = 1;  // Ranks of the context-parallel group.
 
   /// This rank's positions of a sequence, kPadding for padding. ConfigError if it would have to be
   /// padded but options.pad is false, and for llama3, which takes documents only.

@@ -15,6 +15,7 @@
 namespace tessera {
 namespace olmo TSR_API {
 
+/// Writes every field; an empty optional is null.
 void to_json(nlohmann::json& json, const DataParallelConfig& config);
 void to_json(nlohmann::json& json, const TensorParallelConfig& config);
 void to_json(nlohmann::json& json, const ContextParallelConfig& config);
@@ -23,6 +24,7 @@ void to_json(nlohmann::json& json, const ExpertParallelConfig& config);
 void to_json(nlohmann::json& json, const PipelineParallelConfig& config);
 void to_json(nlohmann::json& json, const TransformerPipelineParallelConfig& config);
 void to_json(nlohmann::json& json, const WorldMeshConfig& config);
+/// Sets every field, absent ones to their defaults.
 void from_json(const nlohmann::json& json, DataParallelConfig& config);
 void from_json(const nlohmann::json& json, TensorParallelConfig& config);
 void from_json(const nlohmann::json& json, ContextParallelConfig& config);
