@@ -2,17 +2,20 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <optional>
 
+#include "tessera/kernel/fp8.h"
 #include "tessera/kernel/gpu_kernel.h"
-#include "tessera/layer/linear.h"
 #include "tessera/layer/norm.h"
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/swiglu.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/clip.h"
-#include "tessera/tensor/place_together.h"
+#include "tests/gpu/device.h"
 
 namespace tessera {
 namespace {
@@ -52,20 +55,19 @@ void expect_same(const Layer& layer, const Tensors& inputs, at::ScalarType dtype
   for (const at::Tensor& input : inputs) {
     const at::Tensor rounded = input.to(dtype);
     on_cpu.push_back(rounded.to(at::kDouble).requires_grad_());
-    const at::Tensor there = rounded.to(at::kCUDA);
+    const at::Tensor there = rounded.to(kGpu);
     on_gpu.push_back((shifts ? shifted(there) : there).detach().requires_grad_());
     ASSERT_TRUE(has_kernels(on_gpu.back()));
   }
   const Tensors wanted = layer(on_cpu);
   const Tensors got = layer(on_gpu);
   at::Tensor wanted_loss = at::zeros({}, at::kDouble);
-  at::Tensor got_loss = at::zeros({}, at::TensorOptions(at::kCUDA).dtype(at::kDouble));
+  at::Tensor got_loss = at::zeros({}, at::TensorOptions(kGpu).dtype(at::kDouble));
   for (size_t i = 0; i < wanted.size(); ++i) {
     expect_close(got[i], wanted[i], dtype, what + ", result " + std::to_string(i));
     const at::Tensor factor = at::randn(wanted[i].sizes(), at::kDouble).to(dtype).to(at::kDouble);
     wanted_loss = wanted_loss + (wanted[i] * factor).sum();
-    got_loss =
-        got_loss + (got[i] * factor.to(at::kCUDA).to(got[i].scalar_type())).to(at::kDouble).sum();
+    got_loss = got_loss + (got[i] * factor.to(kGpu).to(got[i].scalar_type())).to(at::kDouble).sum();
   }
   wanted_loss.backward();
   got_loss.backward();
@@ -80,7 +82,7 @@ void sweep(const Layer& layer, const std::function<Tensors(int64_t rows, int64_t
   at::manual_seed(1);
   for (const at::ScalarType dtype : kDtypes) {
     for (const int64_t size : sizes) {
-      for (const int64_t rows : {1, 3, 600}) {
+      for (const int64_t rows : {int64_t{1}, int64_t{3}, kManyRows}) {
         for (const bool shifts : {false, true}) {
           expect_same(layer, inputs(rows, size), dtype, shifts,
                       c10::str(dtype, " [", rows, ", ", size, "]", shifts ? " shifted" : ""));
@@ -137,6 +139,12 @@ TEST(Kernels, NormWithTheResidualAddition) {
       },
       [](int64_t rows, int64_t size) { return Tensors{random({rows, size}), random({size})}; },
       {129, 2048});
+}
+
+// More than blocks, so that each block has several.
+TEST(Kernels, NormOfManyRows) {
+  expect_same([](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], 1e-5)}; },
+              {random({1100, 132}), random({132})}, at::kFloat, /*shifts=*/false, "1100 rows");
 }
 
 RotaryTable table_of(const at::Tensor& heads, bool per_row) {
@@ -196,22 +204,22 @@ TEST(Kernels, CrossEntropy) {
 
 // Logits that someone still holds are not overwritten by their gradient.
 TEST(Kernels, CrossEntropyLeavesHeldLogitsAlone) {
-  const at::Tensor input = at::randn({1, 4, 64}, at::kCUDA).requires_grad_();
+  const at::Tensor input = at::randn({1, 4, 64}, kGpu).requires_grad_();
   const at::Tensor logits = input * 1;
   const at::Tensor before = logits.detach().clone();
-  token_loss_sum(logits, at::zeros({1, 4}, at::TensorOptions(at::kCUDA).dtype(at::kLong)), -1)
+  token_loss_sum(logits, at::zeros({1, 4}, at::TensorOptions(kGpu).dtype(at::kLong)), -1)
       .backward();
   EXPECT_TRUE(logits.equal(before));
 }
 
 TEST(Kernels, CrossEntropyWritesTheGradientOverLogitsThatNobodyHolds) {
-  const at::Tensor weight = at::randn({64, 8}, at::kCUDA).requires_grad_();
-  at::Tensor logits = at::linear(at::randn({1, 4, 8}, at::kCUDA), weight);
+  const at::Tensor weight = at::randn({64, 8}, kGpu).requires_grad_();
+  at::Tensor logits = at::linear(at::randn({1, 4, 8}, kGpu), weight);
   const void* const place = logits.const_data_ptr();
   const void* gradient_place = nullptr;
   logits.register_hook(
       [&](const at::Tensor& gradient) { gradient_place = gradient.const_data_ptr(); });
-  const at::Tensor targets = at::zeros({1, 4}, at::TensorOptions(at::kCUDA).dtype(at::kLong));
+  const at::Tensor targets = at::zeros({1, 4}, at::TensorOptions(kGpu).dtype(at::kLong));
   const at::Tensor loss = token_loss_sum(logits, targets, -1);
   logits.reset();
   loss.backward();
@@ -219,45 +227,63 @@ TEST(Kernels, CrossEntropyWritesTheGradientOverLogitsThatNobodyHolds) {
 }
 
 TEST(Kernels, ATargetOutsideTheVocabularyHasNoLoss) {
-  const at::Tensor targets = at::full({1, 1}, 64, at::TensorOptions(at::kCUDA).dtype(at::kLong));
-  const at::Tensor loss = token_loss_sum(at::randn({1, 1, 64}, at::kCUDA), targets, -1);
+  const at::Tensor targets = at::full({1, 1}, 64, at::TensorOptions(kGpu).dtype(at::kLong));
+  const at::Tensor loss = token_loss_sum(at::randn({1, 1, 64}, kGpu), targets, -1);
   EXPECT_TRUE(loss.isnan().item<bool>());
 }
 
-// One product for weights that lie behind each other.
-TEST(Kernels, JoinedLinear) {
-  for (const bool deferred : {false, true}) {
-    at::manual_seed(3);
-    Tensors separate;
-    Parameters together;
-    for (const int64_t rows : {24, 8, 8}) {
-      const at::Tensor values = at::randn({rows, 32}, at::kCUDA);
-      separate.push_back(values.clone().requires_grad_());
-      together.emplace_back(std::to_string(together.size()), values.clone().requires_grad_());
+// Bit for bit: both sides multiply by the same factor and round once.
+void expect_same_fp8(const at::Tensor& matrix, const std::string& what) {
+  ASSERT_TRUE(has_fp8_kernels(matrix)) << what;
+  const at::Tensor sizes = matrix.cpu().abs().to(at::kFloat);
+  for (const bool by_rows : {true, false}) {
+    const at::Tensor largest =
+        (by_rows ? sizes.amax(1, /*keepdim=*/true) : sizes.max()).clamp_min(kSmallestFp8Row);
+    const at::Tensor wanted =
+        (matrix.cpu().to(at::kFloat) * (kLargestFp8 / largest)).to(at::kFloat8_e4m3fn);
+    const GpuFp8Rows got =
+        fp8_rows_on_gpu(matrix, by_rows ? at::Tensor() : largest.to(matrix.device()));
+    ASSERT_EQ(got.values.sizes(), matrix.sizes()) << what;
+    EXPECT_TRUE(got.values.is_contiguous()) << what;
+    EXPECT_TRUE(got.values.cpu().view(at::kByte).equal(wanted.contiguous().view(at::kByte)))
+        << what;
+    EXPECT_TRUE(got.scales.cpu().equal((largest / kLargestFp8).expand({matrix.size(0), 1})))
+        << what;
+  }
+}
+
+TEST(Kernels, RowsAndColumnsInFloat8) {
+  at::manual_seed(6);
+  for (const at::ScalarType dtype : kDtypes) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
+                                        {3, 16},
+                                        {16, 3},
+                                        {33, 31},
+                                        {144, 272},
+                                        {300, 72},
+                                        {65, 2048}}) {
+      for (const bool shifts : {false, true}) {
+        at::Tensor values = random({rows, columns}).to(dtype);
+        values[rows / 2].zero_();
+        const at::Tensor there = values.to(kGpu);
+        const at::Tensor matrix = shifts ? shifted(there) : there;
+        const std::string what =
+            c10::str(dtype, " [", rows, ", ", columns, "]", shifts ? " shifted" : "");
+        expect_same_fp8(matrix, what);
+        expect_same_fp8(matrix.t(), what + " transposed");
+      }
     }
-    place_together(together);
-    const at::Tensor x = at::randn({2, 5, 32}, at::kCUDA).requires_grad_();
-    const at::Tensor same = x.detach().clone().requires_grad_();
-    const WeightGradients later;
-    const Pass pass{.deferred = deferred ? &later : nullptr};
-    std::vector<LinearWeights> layers;
-    for (const Parameter& parameter : together) layers.push_back({parameter.tensor});
-    const Tensors made = linear(x, layers, pass);
-    EXPECT_TRUE(made[0].is_alias_of(made[2])) << "one product";
-    at::Tensor loss = at::zeros({}, at::kCUDA);
-    at::Tensor other = at::zeros({}, at::kCUDA);
-    for (size_t i = 0; i < made.size(); ++i) {
-      const at::Tensor wanted = at::linear(same, separate[i]);
-      EXPECT_TRUE(at::allclose(made[i], wanted, 1e-4, 1e-4));
-      loss = loss + made[i].square().sum();
-      other = other + wanted.square().sum();
-    }
-    loss.backward();
-    later.run();
-    other.backward();
-    EXPECT_TRUE(at::allclose(x.grad(), same.grad(), 1e-4, 1e-3));
-    for (size_t i = 0; i < separate.size(); ++i) {
-      EXPECT_TRUE(at::allclose(together[i].tensor.grad(), separate[i].grad(), 1e-4, 1e-3));
+  }
+}
+
+TEST(Kernels, WhatIsNotFiniteStaysSoInFloat8) {
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    const at::Tensor matrix = at::ones({32, 48}, at::TensorOptions(kGpu).dtype(at::kBFloat16));
+    matrix[5][7] = bad;
+    for (const at::Tensor& turned : {matrix, matrix.t()}) {
+      const GpuFp8Rows got = fp8_rows_on_gpu(turned, {});
+      const at::Tensor values = (got.values.to(at::kFloat) * got.scales).cpu();
+      EXPECT_EQ(values.isfinite().logical_not().any(1).sum().item<int64_t>(), 1);
     }
   }
 }
@@ -274,19 +300,24 @@ Parameters bf16_parameters(at::Device device) {
 
 TEST(Kernels, AdamW) {
   const Parameters here = bf16_parameters(at::kCPU);
-  const Parameters there = bf16_parameters(at::kCUDA);
-  AdamW on_cpu(here);
+  const Parameters there = bf16_parameters(kGpu);
+  std::optional<AdamW> on_cpu;
+  {
+    const WithoutKernels plain;
+    on_cpu.emplace(here);
+  }
   AdamW on_gpu(there);
   for (int step = 0; step < 5; ++step) {
     for (size_t i = 0; i < here.size(); ++i) {
       const at::Tensor gradient = at::randn(here[i].tensor.sizes()).to(at::kBFloat16);
       here[i].tensor.mutable_grad() = gradient;
-      there[i].tensor.mutable_grad() = gradient.to(at::kCUDA);
+      there[i].tensor.mutable_grad() = gradient.to(kGpu);
     }
-    on_cpu.step(1e-2, 0.5);
     on_gpu.step(1e-2, 0.5);
+    const WithoutKernels plain;
+    on_cpu->step(1e-2, 0.5);
   }
-  const std::vector<OptimizerState> wanted = on_cpu.state();
+  const std::vector<OptimizerState> wanted = on_cpu->state();
   const std::vector<OptimizerState> got = on_gpu.state();
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -310,7 +341,7 @@ TEST(Kernels, GradientNorm) {
         const at::Tensor gradient = at::randn({size}).to(dtype);
         for (Parameters* parameters : {&here, &there}) {
           const bool on_gpu = parameters == &there;
-          const at::Device device = on_gpu ? at::kCUDA : at::kCPU;
+          const at::Device device = on_gpu ? kGpu : at::kCPU;
           const at::Tensor moved = gradient.to(device, on_gpu ? dtype : at::kDouble);
           const at::Tensor weight = at::zeros_like(moved).requires_grad_();
           weight.mutable_grad() = shifts ? shifted(moved) : moved;

@@ -35,8 +35,9 @@ Chunks chunks_of(std::span<const SideBySide> entries) {
   Chunks chunks;
   chunks.count = static_cast<int64_t>(entries.size());
   chunks.width = width_of(entries);
-  const at::Tensor rows =
-      at::empty({chunks.count, columns}, at::TensorOptions(at::kLong).pinned_memory(true));
+  const at::Device device = entries[0][0].device();
+  const at::Tensor rows = at::empty({chunks.count, columns},
+                                    at::TensorOptions(at::kLong).pinned_memory(device.is_cuda()));
   auto* to = rows.mutable_data_ptr<int64_t>();
   for (const SideBySide& tensors : entries) {
     for (const at::Tensor& tensor : tensors) {
@@ -46,7 +47,7 @@ Chunks chunks_of(std::span<const SideBySide> entries) {
     *to++ = chunks.blocks;
     chunks.blocks += groups_of(tensors[0].numel(), kChunk);
   }
-  chunks.rows = rows.to(entries[0][0].device(), /*non_blocking=*/true);
+  chunks.rows = rows.to(device, /*non_blocking=*/true);
   return chunks;
 }
 

@@ -15,32 +15,12 @@ using namespace kernel::detail;
 
 namespace {
 
-// Before each kernel. NVRTC has no headers, so 16-bit numbers are defined here.
+// Before each kernel, after conversions().
 constexpr const char* kPrelude = R"cuda(
-using i64 = long long;
-using u16 = unsigned short;
-using u32 = unsigned int;
-
-struct bf16 { u16 bits; };
-struct fp16 { u16 bits; };
 using T = NUMBER;
 
 __device__ __forceinline__ float wide(float x) { return x; }
-__device__ __forceinline__ float wide(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
-__device__ __forceinline__ float wide(fp16 x) {
-  float y;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
-  return y;
-}
-
-// Rounds to the nearest, ties to even.
 __device__ __forceinline__ void put(float& to, float x) { to = x; }
-__device__ __forceinline__ void put(bf16& to, float x) {
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
-}
-__device__ __forceinline__ void put(fp16& to, float x) {
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
-}
 
 // What a thread loads and stores at once.
 struct alignas(sizeof(T) * WIDTH) Pack { T at[WIDTH]; };
@@ -64,7 +44,7 @@ const char* name_of(at::ScalarType dtype) {
 void* compiled_form(at::Device device, const char* name, const std::string& source,
                     const GpuKernel::Form& form) {
   return compiled(
-      device, name, concat(kPrelude, source),
+      device, name, concat(conversions(), kPrelude, source),
       concat("-DNUMBER=", name_of(form.dtype), " -DWIDTH=", form.width, " ", form.constants));
 }
 
@@ -109,7 +89,7 @@ bool is_packed(const at::Tensor& tensor, int64_t bytes, int64_t width) {
 }  // namespace
 
 bool has_kernels(const at::Tensor& tensor) {
-  return tensor.is_cuda() && name_of(tensor.scalar_type()) != nullptr &&
+  return is_gpu(tensor.device()) && name_of(tensor.scalar_type()) != nullptr &&
          can_compile(tensor.device());
 }
 

@@ -2,17 +2,19 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_mm.h>
+#include <ATen/ops/linalg_vector_norm.h>
 
+#include <limits>
 #include <utility>
 
+#include "tessera/kernel/fp8.h"
 #include "tessera/layer/unit.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kMultiple = 16;    // Of sizes, for the kernels of a GPU.
-constexpr double kLargest = 448;     // Of e4m3.
-constexpr double kSmallest = 1e-12;  // A row of zeros has a scale, too.
+constexpr int64_t kMultiple = 16;  // Of sizes, for the products of a GPU.
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Values in float8; each times its scale is what was rounded.
 struct Rounded {
@@ -21,10 +23,17 @@ struct Rounded {
 };
 
 Rounded round_rows(const at::Tensor& matrix, Fp8 fp8) {
-  const at::Tensor sizes = matrix.abs();
-  const at::Tensor largest = fp8 == Fp8::kRowwise ? sizes.amax(1, /*keepdim=*/true) : sizes.max();
-  const at::Tensor scales = largest.to(at::kFloat).clamp_min(kSmallest).div_(kLargest);
-  return {(matrix.to(at::kFloat) / scales).contiguous().to(at::kFloat8_e4m3fn), scales};
+  const bool by_rows = fp8 == Fp8::kRowwise;
+  at::Tensor largest;
+  if (!by_rows) largest = at::linalg_vector_norm(matrix, kInfinity).to(at::kFloat);
+  if (has_fp8_kernels(matrix)) {
+    const GpuFp8Rows made = fp8_rows_on_gpu(matrix, largest);
+    return {made.values, by_rows ? made.scales : made.scales[0][0]};
+  }
+  if (by_rows) largest = at::linalg_vector_norm(matrix, kInfinity, 1, true).to(at::kFloat);
+  largest.clamp_min_(kSmallestFp8Row);
+  const at::Tensor scaled = matrix.to(at::kFloat) * (kLargestFp8 / largest);
+  return {scaled.contiguous().to(at::kFloat8_e4m3fn), largest / kLargestFp8};
 }
 
 Unit with_fp8(Unit unit, Fp8 fp8) {

@@ -3,6 +3,14 @@
 
 namespace tessera::kernel::detail {
 
+bool is_gpu(at::Device /*device*/) {
+  return false;
+}
+
+const char* conversions() {
+  return "";
+}
+
 void* compiled(at::Device /*device*/, const std::string& /*name*/, const std::string& /*source*/,
                const std::string& /*flags*/) {
   throw StateError("this Tessera was built without CUDA");

@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
-#include <array>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -14,74 +13,47 @@
 
 #include "tessera/base/check.h"
 #include "tessera/base/text.h"
+#include "tessera/kernel/nvrtc/compiler.h"
+#include "tessera/kernel/nvrtc/conversions.h"
 
 namespace tessera::kernel::detail {
 namespace {
 
-// The functions of NVRTC and the driver that are used here. Their headers belong to a toolkit,
-// which LibTorch does not need.
-using Program = struct ProgramTag*;
-
-class Library {
- public:
-  static const Library& get() {
-    static const Library library;
-    return library;
-  }
-
-  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
-  int (*compile)(Program, int, const char* const*);
-  int (*destroy)(Program*);
-  int (*log_size)(Program, size_t*);
-  int (*log)(Program, char*);
-  int (*binary_size)(Program, size_t*);
-  int (*binary)(Program, char*);
+// The functions of the driver that are used here, whose header belongs to a toolkit.
+struct Driver {
   int (*load)(void** module, const void* image);
   int (*find)(void** function, void* module, const char* name);
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned, cudaStream_t, void** arguments, void** extra);
 
- private:
-  Library() {
-    const std::vector<void*> libraries = open();
-    bind(libraries, "nvrtcCreateProgram", create);
-    bind(libraries, "nvrtcCompileProgram", compile);
-    bind(libraries, "nvrtcDestroyProgram", destroy);
-    bind(libraries, "nvrtcGetProgramLogSize", log_size);
-    bind(libraries, "nvrtcGetProgramLog", log);
-    bind(libraries, "nvrtcGetCUBINSize", binary_size);
-    bind(libraries, "nvrtcGetCUBIN", binary);
-    bind(libraries, "cuModuleLoadData", load);
-    bind(libraries, "cuModuleGetFunction", find);
-    bind(libraries, "cuLaunchKernel", launch);
-  }
-
-  // LibTorch's own door to NVRTC knows where it is installed.
-  static std::vector<void*> open() {
-    std::vector<std::string> names;
-    Dl_info here{};
-    if (dladdr(reinterpret_cast<const void*>(&c10::cuda::getCurrentCUDAStream), &here) != 0) {
-      const auto folder = std::filesystem::path(here.dli_fname).parent_path();
-      names.push_back((folder / "libcaffe2_nvrtc.so").string());
-    }
-    names.insert(names.end(), {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "libcuda.so.1"});
-    std::vector<void*> opened;
-    for (const std::string& name : names) {
-      void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-      if (library != nullptr) opened.push_back(library);
-    }
-    return opened;
-  }
-
-  template <class Function>
-  static void bind(const std::vector<void*>& libraries, const char* name, Function& to) {
-    for (void* const library : libraries) {
-      to = reinterpret_cast<Function>(dlsym(library, name));
-      if (to != nullptr) return;
-    }
-    throw StateError(concat("no library has ", name, "; NVRTC comes with LibTorch for CUDA"));
+  explicit Driver(const Libraries& libraries) {
+    libraries.bind("cuModuleLoadData", load);
+    libraries.bind("cuModuleGetFunction", find);
+    libraries.bind("cuLaunchKernel", launch);
   }
 };
+
+// LibTorch's own door to NVRTC knows where it is installed.
+std::vector<std::string> library_names() {
+  std::vector<std::string> names;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&c10::cuda::getCurrentCUDAStream), &here) != 0) {
+    const auto folder = std::filesystem::path(here.dli_fname).parent_path();
+    names.push_back((folder / "libcaffe2_nvrtc.so").string());
+  }
+  names.insert(names.end(), {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "libcuda.so.1"});
+  return names;
+}
+
+const Libraries& libraries() {
+  static const Libraries opened(library_names());
+  return opened;
+}
+
+const Driver& driver() {
+  static const Driver bound(libraries());
+  return bound;
+}
 
 std::string architecture(at::Device device) {
   int major = 0;
@@ -94,39 +66,6 @@ std::string architecture(at::Device device) {
 void check_driver(int code, const char* what, const std::string& name) {
   if (code == 0) return;
   throw StateError(concat("kernel '", name, "': ", what, " failed with the driver's error ", code));
-}
-
-std::string log_of(Program program) {
-  const Library& library = Library::get();
-  size_t size = 0;
-  library.log_size(program, &size);
-  std::string log(size, '\0');
-  library.log(program, log.data());
-  return log.substr(0, log.find('\0'));
-}
-
-std::vector<char> binary_of(const std::string& name, const std::string& source,
-                            const std::vector<std::string>& flags) {
-  const Library& library = Library::get();
-  Program program = nullptr;
-  library.create(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr);
-  std::vector<const char*> texts;
-  for (const std::string& flag : flags) texts.push_back(flag.c_str());
-  const int code = library.compile(program, static_cast<int>(texts.size()), texts.data());
-  const std::string log = log_of(program);
-  std::vector<char> binary;
-  if (code == 0) {
-    size_t size = 0;
-    library.binary_size(program, &size);
-    binary.resize(size);
-    library.binary(program, binary.data());
-  }
-  library.destroy(&program);
-  if (code != 0) {
-    throw StateError(
-        concat("kernel '", name, "' does not compile with ", join(flags, " "), ": ", log));
-  }
-  return binary;
 }
 
 std::vector<std::string> all_flags(at::Device device, const std::string& flags) {
@@ -147,6 +86,14 @@ void enter(at::Device device) {
 
 }  // namespace
 
+bool is_gpu(at::Device device) {
+  return device.is_cuda();
+}
+
+const char* conversions() {
+  return kConversions;
+}
+
 void* compiled(at::Device device, const std::string& name, const std::string& source,
                const std::string& flags) {
   static std::mutex mutex;
@@ -157,18 +104,19 @@ void* compiled(at::Device device, const std::string& name, const std::string& so
   if (found != known.end()) return found->second;
   const c10::cuda::CUDAGuard guard(device);
   enter(device);
-  const std::vector<char> binary = binary_of(name, source, all_flags(device, flags));
+  static const Compiler compiler(libraries());
+  const std::vector<char> binary = compiler.compile(name, source, all_flags(device, flags)).binary;
   void* module = nullptr;
   void* function = nullptr;
-  check_driver(Library::get().load(&module, binary.data()), "loading", name);
-  check_driver(Library::get().find(&function, module, name.c_str()), "finding it", name);
+  check_driver(driver().load(&module, binary.data()), "loading", name);
+  check_driver(driver().find(&function, module, name.c_str()), "finding it", name);
   return known[key] = function;
 }
 
 void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments) {
   const c10::cuda::CUDAGuard guard(device);
   enter(device);
-  const int code = Library::get().launch(
+  const int code = driver().launch(
       function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
       c10::cuda::getCurrentCUDAStream(device.index()).stream(), arguments, nullptr);
   check_driver(code, "starting", "");

@@ -7,6 +7,13 @@
 
 namespace tessera::kernel::detail {
 
+/// Whether kernels can be compiled for such a device.
+bool is_gpu(at::Device device);
+
+/// CUDA C++ that each kernel begins with: integers of all sizes, the types bf16, fp16 and fp8, and
+/// their conversions from and to float, which round to the nearest and ties to even.
+const char* conversions();
+
 /// Compiles CUDA C++ for a GPU, or takes what was compiled before. StateError with the compiler's
 /// words if it refuses, or if there is no compiler.
 void* compiled(at::Device device, const std::string& name, const std::string& source,

@@ -1,0 +1,196 @@
+#include "tessera/kernel/fp8.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "tessera/base/text.h"
+#include "tessera/kernel/gpu_kernel.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kScales = R"cuda(
+__device__ float scale_of(float largest) { return fmaxf(largest, SMALLEST) / LARGEST; }
+__device__ float factor_of(float largest) { return LARGEST / fmaxf(largest, SMALLEST); }
+
+struct alignas(WIDTH) Narrow { fp8 at[WIDTH]; };
+__device__ Narrow narrow(const Pack& pack, const float* factors, int step) {
+  Narrow made;
+#if WIDTH == 1
+  fp8 none;
+  put(made.at[0], none, wide(pack.at[0]) * factors[0], 0.0f);
+#else
+  for (int i = 0; i < WIDTH; i += 2) {
+    put(made.at[i], made.at[i + 1], wide(pack.at[i]) * factors[i * step], wide(pack.at[i + 1]) * factors[(i + 1) * step]);
+  }
+#endif
+  return made;
+}
+
+// What is no number does not count here, and stays none when it is rounded.
+__device__ float larger(float largest, T x) { return fmaxf(largest, fabsf(wide(x))); }
+)cuda";
+
+// One block has a row, which it reads a second time while it is in the cache.
+constexpr GpuKernel kRows("fp8_rows", kScales, R"cuda(
+extern "C" __global__ void fp8_rows(const T* in, const float* given, fp8* out, float* scales, i64 size) {
+  const i64 row = blockIdx.x;
+  in += row * size;
+  out += row * size;
+  float largest = 0;
+  if (given != nullptr) {
+    largest = *given;
+  } else {
+    for (i64 column = i64(threadIdx.x) * WIDTH; column < size; column += i64(blockDim.x) * WIDTH) {
+      const Pack pack = load(in + column);
+      for (int i = 0; i < WIDTH; ++i) largest = larger(largest, pack.at[i]);
+    }
+    for (int distance = 16; distance > 0; distance /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    }
+    __shared__ float of_warp[32];
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
+    __syncthreads();
+    for (u32 i = 0; i < blockDim.x / 32; ++i) largest = fmaxf(largest, of_warp[i]);
+  }
+  if (threadIdx.x == 0) scales[row] = scale_of(largest);
+  const float factor = factor_of(largest);
+  for (i64 column = i64(threadIdx.x) * WIDTH; column < size; column += i64(blockDim.x) * WIDTH) {
+    *reinterpret_cast<Narrow*>(out + column) = narrow(load(in + column), &factor, 0);
+  }
+}
+)cuda");
+
+// The largest values of columns. A warp reads neighbouring columns of ROWS / 8 rows. Numbers that
+// are not negative have the order of their bits.
+constexpr GpuKernel kLargest("fp8_largest", kScales, R"cuda(
+extern "C" __global__ void fp8_largest(const T* in, u32* largest, i64 rows, i64 size, i64 column_groups) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const i64 first_column = i64(blockIdx.x) % column_groups * (32 * WIDTH);
+  const i64 first_row = i64(blockIdx.x) / column_groups * ROWS;
+  const i64 column = first_column + lane * WIDTH;
+  float own[WIDTH] = {};
+  for (i64 row = first_row + warp; row < first_row + ROWS && row < rows && column < size; row += 8) {
+    const Pack pack = load(in + row * size + column);
+    for (int i = 0; i < WIDTH; ++i) own[i] = larger(own[i], pack.at[i]);
+  }
+  __shared__ float parts[8][32 * WIDTH];
+  for (int i = 0; i < WIDTH; ++i) parts[warp][lane * WIDTH + i] = own[i];
+  __syncthreads();
+  for (i64 i = threadIdx.x; i < 32 * WIDTH && first_column + i < size; i += blockDim.x) {
+    float all = parts[0][i];
+    for (int w = 1; w < 8; ++w) all = fmaxf(all, parts[w][i]);
+    atomicMax(largest + first_column + i, __float_as_uint(all));
+  }
+}
+)cuda");
+
+// Columns as rows. A block has TILE_ROWS × TILE_COLUMNS values, which it turns in shared memory.
+constexpr GpuKernel kColumns("fp8_columns", kScales, R"cuda(
+struct alignas(OUT_WIDTH) Line { fp8 at[OUT_WIDTH]; };
+
+extern "C" __global__ void fp8_columns(const T* in, const float* largest, int largest_step, fp8* out, float* scales,
+                                       i64 rows, i64 size, i64 column_groups) {
+  // Rows of the tile begin in different banks.
+  __shared__ fp8 tile[TILE_COLUMNS][TILE_ROWS + 4];
+  const i64 first_column = i64(blockIdx.x) % column_groups * TILE_COLUMNS;
+  const i64 first_row = i64(blockIdx.x) / column_groups * TILE_ROWS;
+  constexpr int kAcross = TILE_COLUMNS / WIDTH;
+  const int across = threadIdx.x % kAcross * WIDTH, down = threadIdx.x / kAcross;
+  if (first_column + across < size) {
+    float factors[WIDTH];
+    for (int i = 0; i < WIDTH; ++i) {
+      const i64 column = first_column + across + i;
+      factors[i] = factor_of(largest[column * largest_step]);
+      if (first_row == 0 && down == 0) scales[column] = scale_of(largest[column * largest_step]);
+    }
+    for (int row = down; row < TILE_ROWS && first_row + row < rows; row += blockDim.x / kAcross) {
+      const Narrow made = narrow(load(in + (first_row + row) * size + first_column + across), factors, 1);
+      for (int i = 0; i < WIDTH; ++i) tile[across + i][row] = made.at[i];
+    }
+  }
+  __syncthreads();
+  constexpr int kLines = TILE_ROWS / OUT_WIDTH;
+  for (int i = threadIdx.x; i < TILE_COLUMNS * kLines; i += blockDim.x) {
+    const int column = i / kLines, row = i % kLines * OUT_WIDTH;
+    if (first_column + column >= size || first_row + row >= rows) continue;
+    Line line;
+    for (int j = 0; j < OUT_WIDTH; ++j) line.at[j] = tile[column][row + j];
+    *reinterpret_cast<Line*>(out + (first_column + column) * rows + first_row + row) = line;
+  }
+}
+)cuda");
+
+constexpr int64_t kThreads = 256;
+constexpr int64_t kWarp = 32;
+
+std::string constants(const std::string& others = "") {
+  return concat("-DLARGEST=", kLargestFp8, ".0f -DSMALLEST=", kSmallestFp8Row, "f ", others);
+}
+
+at::Tensor column_sizes(const at::Tensor& matrix, int64_t width) {
+  constexpr int64_t kRowsOfBlock = 128;
+  const int64_t rows = matrix.size(0);
+  const int64_t size = matrix.size(1);
+  const at::Tensor made = at::zeros({size}, matrix.options().dtype(at::kFloat));
+  const int64_t groups = groups_of(size, kWarp * width);
+  kLargest.launch(matrix.device(),
+                  {.dtype = matrix.scalar_type(),
+                   .width = width,
+                   .constants = constants(concat("-DROWS=", kRowsOfBlock))},
+                  {.blocks = groups * groups_of(rows, kRowsOfBlock), .threads = kThreads},
+                  matrix.const_data_ptr(), made.mutable_data_ptr(), rows, size, groups);
+  return made;
+}
+
+GpuFp8Rows empty_rows(const at::Tensor& like, int64_t rows, int64_t size) {
+  return {at::empty({rows, size}, like.options().dtype(at::kFloat8_e4m3fn)),
+          at::empty({rows, 1}, like.options().dtype(at::kFloat))};
+}
+
+GpuFp8Rows rows_of(const at::Tensor& matrix, const at::Tensor& largest) {
+  GpuFp8Rows made = empty_rows(matrix, matrix.size(0), matrix.size(1));
+  kRows.launch(matrix.device(),
+               {.dtype = matrix.scalar_type(),
+                .width = pack_width(matrix, matrix.size(1)),
+                .constants = constants()},
+               {.blocks = matrix.size(0), .threads = kThreads}, matrix.const_data_ptr(),
+               largest.defined() ? largest.const_data_ptr() : nullptr,
+               made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), matrix.size(1));
+  return made;
+}
+
+GpuFp8Rows columns_of(const at::Tensor& matrix, const at::Tensor& largest) {
+  constexpr int64_t kTileRows = 128;
+  constexpr int64_t kTileColumns = 64;
+  constexpr int64_t kLine = 16;
+  const int64_t rows = matrix.size(0);
+  const int64_t size = matrix.size(1);
+  const int64_t width = pack_width(matrix, size);
+  const at::Tensor sizes = largest.defined() ? largest : column_sizes(matrix, width);
+  GpuFp8Rows made = empty_rows(matrix, size, rows);
+  const int64_t groups = groups_of(size, kTileColumns);
+  kColumns.launch(
+      matrix.device(),
+      {.dtype = matrix.scalar_type(),
+       .width = width,
+       .constants = constants(concat("-DTILE_ROWS=", kTileRows, " -DTILE_COLUMNS=", kTileColumns,
+                                     " -DOUT_WIDTH=", rows % kLine == 0 ? kLine : 1))},
+      {.blocks = groups * groups_of(rows, kTileRows), .threads = kThreads}, matrix.const_data_ptr(),
+      sizes.const_data_ptr(), static_cast<int32_t>(largest.defined() ? 0 : 1),
+      made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), rows, size, groups);
+  return made;
+}
+
+}  // namespace
+
+bool has_fp8_kernels(const at::Tensor& matrix) {
+  return has_kernels(matrix) && matrix.dim() == 2 && matrix.numel() > 0 &&
+         (matrix.is_contiguous() || matrix.t().is_contiguous());
+}
+
+GpuFp8Rows fp8_rows_on_gpu(const at::Tensor& matrix, const at::Tensor& largest) {
+  return matrix.is_contiguous() ? rows_of(matrix, largest) : columns_of(matrix.t(), largest);
+}
+
+}  // namespace tessera
