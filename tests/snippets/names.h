@@ -1,55 +1,33 @@
 #pragma once
 // What the C++ blocks of docs/ use without saying where it comes from: their readers' own networks,
 // losses and data. Declarations are enough, since the blocks are compiled, but not run.
-#include <torch/nn/modules/container/modulelist.h>
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/torch.h>
 
-#include <cmath>
-#include <iostream>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tessera/checkpoint/load.h"
-#include "tessera/checkpoint/save.h"
-#include "tessera/comm/collectives.h"
-#include "tessera/data/batches.h"
-#include "tessera/dialect/nemo/mesh_utils.h"
-#include "tessera/dialect/nemo/training.h"
+#include "tessera/comm/group.h"
+#include "tessera/comm/world.h"
 #include "tessera/format/llama_config.h"
-#include "tessera/format/weight_files.h"
-#include "tessera/generate/generate.h"
-#include "tessera/generate/language_model.h"
-#include "tessera/hook/deferred.h"
-#include "tessera/layer/attention.h"
-#include "tessera/layer/module_unit.h"
+#include "tessera/layer/linear.h"
 #include "tessera/layer/rotary.h"
-#include "tessera/layer/tokens.h"
+#include "tessera/layer/unit.h"
+#include "tessera/mesh/device_mesh.h"
+#include "tessera/mesh/realize.h"
 #include "tessera/model/llama.h"
-#include "tessera/model/llama_units.h"
 #include "tessera/optim/adamw.h"
-#include "tessera/optim/clip.h"
-#include "tessera/optim/grad_scaler.h"
-#include "tessera/optim/grouped.h"
-#include "tessera/optim/learning_rate.h"
-#include "tessera/optim/weight_average.h"
-#include "tessera/parallel/context/context_parallel.h"
 #include "tessera/parallel/ddp/ddp.h"
-#include "tessera/parallel/fsdp/fully_shard.h"
-#include "tessera/parallel/recompute/recompute.h"
-#include "tessera/parallel/tensor/column_linear.h"
-#include "tessera/parallel/tensor/parallelize_module.h"
-#include "tessera/parallel/tensor/row_linear.h"
-#include "tessera/plan/context_layout.h"
-#include "tessera/plan/train_plan.h"
-#include "tessera/run/metrics.h"
-#include "tessera/schedule/search.h"
-#include "tessera/tensor/dropout.h"
+#include "tessera/plan/plan.h"
 #include "tessera/tensor/dtensor.h"
-#include "tessera/tensor/random.h"
-#include "tessera/tensor/sharded_flat_tensor.h"
-#include "tessera/text/tokenizer.h"
+#include "tessera/tensor/parameter.h"
+#include "tessera/topology/box.h"
 #include "tessera/train/batch_source.h"
-#include "tessera/train/compose.h"
-#include "tessera/train/trainer.h"
+#include "tessera/train/engine.h"
 
 namespace snippets {
 using namespace tessera;
