@@ -99,6 +99,10 @@ void play(const std::string& scene, World& world) {
     if (victim) barrier(all);
     all_reduce(at::ones({4}), dp).wait();
   }
+  if (scene == "leaves") {
+    for (int batch = 0; batch < (victim ? 2 : 3); ++batch) all_reduce(at::ones({4}), dp).wait();
+    world.close();
+  }
   if (scene == "throws" && victim) throw ConfigError("this rank has a bug");
   if (scene == "throws") barrier(all);
 }
@@ -331,6 +335,21 @@ TEST(LostRanks, ARankThatThrowsIsReported) {
                 contains(said, "rank 3 (pid ") && contains(said, "ended without closing its world"))
         << said;
   }
+}
+
+// With one batch less than the others.
+TEST(LostRanks, ARankThatClosesItsWorldTooEarlyIsReported) {
+  SpawnedRanks ranks = start("leaves", 1, {{"TESSERA_SILENCE_SECONDS", "2"}});
+  for (const std::string& said : what_the_others_say(ranks, 1)) {
+    EXPECT_TRUE(contains(said, "all_reduce #4 of group dp failed after ") &&
+                contains(said, "rank 1 (pid ") && contains(said, "has waited in close() for "))
+        << said;
+  }
+  const auto end = ranks.wait_for_end(1, kPromised);
+  ASSERT_TRUE(end.has_value()) << ranks.output(1);
+  EXPECT_TRUE(contains(end->output, "close of the world failed after ") &&
+              contains(end->output, "so it will not take part"))
+      << end->output;
 }
 
 TEST(LostRanks, AStoppedRankIsMissed) {

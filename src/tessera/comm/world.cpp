@@ -35,12 +35,12 @@ RankGroup all_ranks_of(const LaunchInfo& launch) {
 void wait_for_all(const WorldState& world, const std::string& place,
                   std::chrono::milliseconds timeout) {
   const RankGroup all_ranks = all_ranks_of(world.launch);
-  const Waiting waiting{.what = [&] { return concat(place, " of the world"); },
+  const Waiting waiting{.what = [&] { return place; },
                         .members = all_ranks,
                         .timeout = timeout,
                         .watchdog = world.watchdog.get(),
                         .recorder = world.recorder.get()};
-  world.recorder->set_place(waiting.what());
+  world.recorder->set_place(place);
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   run_watched(waiting, [store = world.store, place, deadline, size = all_ranks.size()] {
     const std::string all_here = place + "/all";
@@ -58,7 +58,7 @@ void wait_for_all(const WorldState& world, const std::string& place,
 
 // Rank 0 hosts the store, so it must leave last.
 void leave_together(const WorldState& world) {
-  wait_for_all(world, "close", world.timeout);
+  wait_for_all(world, kClosing, world.timeout);
   world.watchdog->stop("");
   const int64_t gone = world.store->add("gone", 1);
   if (world.launch.rank != 0 || gone == world.launch.world_size) return;
@@ -121,7 +121,7 @@ Backend agreed_backend(const WorldState& world) {
   if (!world.store) return own_gpu ? Backend::kNccl : Backend::kGloo;
   const std::string key = "ranks with a gpu";
   (void)world.store->add(key, own_gpu ? 1 : 0);
-  wait_for_all(world, "backend", world.timeout);
+  wait_for_all(world, "backend of the world", world.timeout);
   return world.store->add(key, 0) == world.launch.world_size ? Backend::kNccl : Backend::kGloo;
 }
 
@@ -231,7 +231,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
     state->checked = checked;
     state->recorder = Recorder::make(launch, job);
     state->watchdog = Watchdog::start(watchdog_store, launch, state->recorder, timeouts);
-    wait_for_all(*state, "start", start_timeout);
+    wait_for_all(*state, "start of the world", start_timeout);
   }
   if (options.backend == Backend::kAuto) state->backend = agreed_backend(*state);
   if (options.backend != Backend::kFake) state->device = choose_device(launch);

@@ -8,6 +8,9 @@
 
 namespace tessera::comm::detail {
 
+/// The operation of a rank that waits for the others in World::close(): it starts no other.
+inline constexpr const char* kClosing = "close of the world";
+
 /// A heartbeat, as a rank writes it to the store.
 struct Heartbeat {
   int64_t count = 0;

@@ -261,10 +261,13 @@ void Watchdog::check_heartbeats(const std::vector<int64_t>& ranks) {
   for (size_t i = 0; i < there.size(); ++i) {
     const Heartbeat heartbeat = parse_heartbeat(text_of(values[i]));
     Seen& seen = seen_[there[i]];
-    if (!seen.heartbeat || seen.heartbeat->count != heartbeat.count)
-      seen = {heartbeat, Clock::now()};
+    if (seen.heartbeat && seen.heartbeat->count == heartbeat.count) continue;
+    const auto now = Clock::now();
+    const bool closes = heartbeat.inside && heartbeat.operation == kClosing;
+    seen = {heartbeat, now, closes ? std::optional(seen.closing.value_or(now)) : std::nullopt};
   }
-  const auto loss = find_lost_rank(there, asked);
+  auto loss = find_lost_rank(there, asked);
+  if (!loss) loss = find_rank_that_left(asked);
   lock.unlock();
   if (loss) fail(announce(*loss));
 }
@@ -286,6 +289,23 @@ std::optional<std::string> Watchdog::find_lost_rank(const std::vector<int64_t>& 
                                  : concat(heartbeat.inside ? "in " : "after ", heartbeat.operation);
     return concat(who, " went missing: it has sent no heartbeat for ",
                   seconds_text(in_seconds(now - seen.since)), " and was last seen ", last);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Watchdog::find_rank_that_left(Clock::time_point now) const {
+  if (recorder_->latest_operation().operation == kClosing) return std::nullopt;
+  for (const Scope* scope : scopes_) {
+    for (const int64_t rank : scope->others()) {
+      const auto at = seen_.find(rank);
+      if (at == seen_.end() || !at->second.closing) continue;
+      const auto waited = now - std::max(*at->second.closing, scope->since_);
+      if (waited <= timeouts_.silence) continue;
+      return concat(describe(rank, *at->second.heartbeat), " has waited in close() for ",
+                    seconds_text(in_seconds(waited)),
+                    ", so it will not take part; all ranks must call the same operations, e.g. for "
+                    "the same number of batches");
+    }
   }
   return std::nullopt;
 }

@@ -64,6 +64,7 @@ class Watchdog {
     Watchdog& watchdog_;
     std::span<const GlobalRank> ranks_;
     std::function<void()> abort_;
+    const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
     std::list<Scope*>::iterator place_;
   };
 
@@ -87,7 +88,8 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     std::optional<Heartbeat> heartbeat;
-    Clock::time_point since;  // When this process first saw it.
+    Clock::time_point since;                                  // When this process first saw it.
+    std::optional<Clock::time_point> closing = std::nullopt;  // When it first saw it in close().
   };
 
   Watchdog(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
@@ -101,6 +103,9 @@ class Watchdog {
   /// none.
   std::optional<std::string> find_lost_rank(const std::vector<int64_t>& ranks,
                                             Clock::time_point now) const;
+  /// Describes a rank that has long been in close() while this one waits for it in another
+  /// operation; empty if there is none.
+  std::optional<std::string> find_rank_that_left(Clock::time_point now) const;
   std::string announce(const std::string& failure);
   void fail(const std::string& failure);
   std::vector<int64_t> watched_ranks() const;
