@@ -5,11 +5,14 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
 #include "tessera/base/error.h"
@@ -289,6 +292,30 @@ TEST(FullyShardRules, ReadsNewValuesAfterAChangeOfTheShards) {
 }
 
 // bfloat16 has no 257. The unit is never complete, since nothing reads one of its parameters.
+// An optimizer that was given the module's own parameters would do nothing, silently.
+TEST(FullyShardRules, SaysThatNobodyUpdatesTheShards) {
+  run_ranks(2, [](World& world) {
+    for (const bool updates : {false, true}) {
+      const auto net = make_net();
+      const ShardedModule sharded = shard(*net, world);
+      torch::optim::SGD of_module(net->parameters(), torch::optim::SGDOptions(0.1));
+      Sgd of_shards(sharded.parameters());
+      std::ostringstream said;
+      std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+      for (int step = 0; step < 12; ++step) {
+        net->forward().sum().backward();
+        of_module.step();
+        if (updates) of_shards.step(0.1);
+      }
+      std::cerr.rdbuf(before);
+      const bool expected = !updates && world.rank().value == 0;
+      RANK_EXPECT(contains(said.str(), "give the optimizer ShardedModule::parameters()") ==
+                  expected)
+          << said.str();
+    }
+  });
+}
+
 TEST(FullyShardRules, AccumulatesInTheDtypeOfReduction) {
   run_ranks(2, [](World& world) {
     const auto net = make_net();

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <set>
@@ -105,6 +106,7 @@ struct ShardedModule::State {
   void end_backward();
   void forget_step();
   void forget_failed_pass();
+  void watch_updates();
 
   bool is_running(const std::vector<size_t>& read) const;
   bool is_root(size_t unit) const { return units[unit].name.empty(); }
@@ -125,6 +127,8 @@ struct ShardedModule::State {
   bool in_step = false;
   bool is_unsharded = false;  // From unshard() until reshard() or a backward pass.
   int num_no_sync = 0;
+  uint64_t version = 0;  // Of the shards, after the last reduced pass.
+  int passes_without_update = 0;
   std::optional<StorageReads> reads = std::nullopt;
 };
 
@@ -266,9 +270,23 @@ void ShardedModule::State::end_backward() {
   const UnwatchedReads unwatched;
   check_module();
   units.finish(reduces());
+  if (reduces()) watch_updates();
   forward_order.end_step();
   backward_order.end_step();
   forget_step();
+}
+
+// An optimizer of the module's own parameters changes nothing: their gradients are in the shards.
+void ShardedModule::State::watch_updates() {
+  constexpr int kSuspicious = 10;
+  passes_without_update = units.version() == version ? passes_without_update + 1 : 0;
+  version = units.version();
+  const auto& [shard, replicate] = units.groups();
+  const bool is_first = shard.rank().value == 0 && replicate.rank().value == 0;
+  if (passes_without_update != kSuspicious || !is_first) return;
+  std::cerr << concat("tessera: no shard of the module has changed in ", kSuspicious,
+                      " backward passes; give the optimizer ShardedModule::parameters(), not the "
+                      "module's own\n");
 }
 
 void ShardedModule::State::forget_step() {
