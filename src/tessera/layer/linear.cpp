@@ -22,7 +22,7 @@ void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const Linear
                    Fp8 fp8) {
   const at::NoGradGuard no_grad;
   const auto& [weight, bias] = layer;
-  accumulate_gradient(weight, linear_weight_gradient(x, gradient, fp8));
+  accumulate_weight_gradient(weight, x, gradient, fp8);
   if (bias.defined()) accumulate_gradient(bias, linear_bias_gradient(gradient));
 }
 
@@ -129,6 +129,17 @@ at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradien
   const at::Tensor left = as_matrix(gradient).t();
   const at::Tensor right = as_matrix(x);
   return takes_fp8(left, right.t(), fp8) ? fp8_product(left, right.t(), fp8) : at::mm(left, right);
+}
+
+void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
+                                const at::Tensor& gradient, Fp8 fp8) {
+  const at::Tensor left = as_matrix(gradient).t();
+  const at::Tensor right = as_matrix(x);
+  if (takes_fp8(left, right.t(), fp8)) {
+    accumulate_gradient(weight, fp8_product(left, right.t(), fp8));
+  } else {
+    accumulate_product(weight, left, right);
+  }
 }
 
 at::Tensor linear_bias_gradient(const at::Tensor& gradient) {

@@ -41,6 +41,9 @@ at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& w
 /// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
 at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient,
                                   Fp8 fp8 = Fp8::kNone);
+/// Accumulates it like backward() does.
+void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
+                                const at::Tensor& gradient, Fp8 fp8 = Fp8::kNone);
 /// That of its bias.
 at::Tensor linear_bias_gradient(const at::Tensor& gradient);
 

@@ -161,6 +161,42 @@ TEST(DeferredLinear, RunsTheHooksOfTheWeight) {
   EXPECT_EQ(count, 1);
 }
 
+// The second product adds to the gradient in its place, and the hooks run again.
+TEST(DeferredLinear, AddsToAGradientInItsPlace) {
+  const at::Tensor weight = leaf({2, 5});
+  int count = 0;
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
+  const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
+  const WeightGradients later;
+  const auto add = [&] {
+    linear(x, weight, {}, {.deferred = &later}).sum().backward();
+    count = 0;
+    later.run();
+    EXPECT_EQ(count, 1);
+    return weight.grad();
+  };
+  const at::Tensor first = add();
+  const at::Tensor once = first.clone();
+  const at::Tensor second = add();
+  EXPECT_EQ(second.const_data_ptr(), first.const_data_ptr());
+  EXPECT_LT(largest_difference(second, once * 2), 1e-12);
+}
+
+// A hook of the gradient sees each one by itself.
+TEST(DeferredLinear, ShowsEachGradientToItsHook) {
+  const at::Tensor weight = leaf({2, 5});
+  std::vector<at::Tensor> seen;
+  weight.register_hook([&](const at::Tensor& gradient) {
+    if (gradient.defined()) seen.push_back(gradient.clone());
+  });
+  const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
+  const WeightGradients later;
+  for (int i = 0; i < 2; ++i) linear(x, weight, {}, {.deferred = &later}).sum().backward();
+  later.run();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_LT(largest_difference(seen[0], seen[1]), 1e-12);
+}
+
 TEST(DeferredLinear, HoldsNothingWithoutGradients) {
   const Net net;
   const WeightGradients later;

@@ -1,6 +1,8 @@
 #include "tessera/layer/weight_gradients.h"
 
+#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <deque>
@@ -9,6 +11,8 @@
 #include "tessera/base/check.h"
 
 namespace tessera {
+
+using namespace torch::autograd::impl;
 
 struct WeightGradients::Queue {
   std::deque<std::function<void()>> products;
@@ -34,7 +38,22 @@ void WeightGradients::add(std::function<void()> product) const {
 
 void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
   if (!parameter.requires_grad()) return;
-  (*torch::autograd::impl::grad_accumulator(parameter))({gradient});
+  torch::autograd::variable_list gradients{gradient};
+  for (const auto& hook : hooks(parameter)) gradients = (*hook)(gradients);
+  (*grad_accumulator(parameter))(std::move(gradients));
+}
+
+void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
+                        const at::Tensor& right) {
+  if (!parameter.requires_grad()) return;
+  at::Tensor& sum = parameter.mutable_grad();
+  // Hooks of the gradient itself want to see it alone.
+  const bool adds = sum.defined() && sum.scalar_type() == left.scalar_type() &&
+                    !sum.requires_grad() && hooks(parameter).empty();
+  if (!adds) return accumulate_gradient(parameter, at::mm(left, right));
+  sum.addmm_(left, right);
+  const auto& hook = post_acc_grad_hooks(parameter);
+  if (hook) (*hook)(parameter);
 }
 
 void check_deferrable(const at::Tensor& parameter) {

@@ -42,6 +42,11 @@ class WeightGradients {
 /// parameter needs no gradient.
 void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
 
+/// The same with a product of two matrices. If there is a gradient, the product adds to it
+/// directly, without a tensor of its own.
+void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
+                        const at::Tensor& right);
+
 /// ConfigError unless the parameter, which may be undefined, can get a deferred gradient: it must
 /// be a leaf.
 void check_deferrable(const at::Tensor& parameter);

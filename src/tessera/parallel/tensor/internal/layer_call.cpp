@@ -11,7 +11,7 @@ namespace {
 
 void add_gradients(const LinearWeights& layer, const GradientOperands& operands, Fp8 fp8) {
   const at::NoGradGuard no_grad;
-  accumulate_gradient(layer.weight, linear_weight_gradient(operands.x, operands.gradient, fp8));
+  accumulate_weight_gradient(layer.weight, operands.x, operands.gradient, fp8);
   if (!layer.bias.defined()) return;
   accumulate_gradient(layer.bias, linear_bias_gradient(operands.gradient_for_bias));
 }
