@@ -46,6 +46,28 @@ TEST_F(Train, RollsBackToTheSameWeightsInAllLayouts) {
   }
 }
 
+// Each gradient of bf16 travels as four bytes instead of two.
+TEST_F(Train, SumsGradientsInTheDtypeThatIsAskedFor) {
+  for (const std::string way : {"ddp", "fsdp"}) {
+    std::vector<int64_t> sent;
+    for (const std::string dtype : {"same", "fp32"}) {
+      fs::remove_all(run_);
+      const Finished result = tessera(
+          fixed(concat("--train.steps=2 --train.dtype=bf16 --dp 2 --parallel.nproc=2 --dp-type ",
+                       way, " --parallel.reduce_dtype=", dtype)));
+      ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
+      int64_t all = 0;
+      const json groups = steps().back()["sent_bytes"];
+      for (const json& bytes : groups) all += bytes.get<int64_t>();
+      sent.push_back(all);
+    }
+    // Beside them are small sums, and the gathered parameters of fsdp.
+    EXPECT_GT(static_cast<double>(sent[1]),
+              (way == "ddp" ? 1.9 : 1.3) * static_cast<double>(sent[0]))
+        << way;
+  }
+}
+
 TEST_F(Train, ValidatesAndExportsTheAverageOfItsWeights) {
   std::vector<double> expected;
   for (const std::string way :

@@ -137,7 +137,7 @@ struct ParallelSection {
   std::string reduce = "once";         // Sharded gradients: reduced once per step, or each slice.
   bool offload = false;                // Keep shards, gradients and optimizer state in CPU memory.
   std::string compute_dtype = "same";  // Of gathered parameters and of compute; same: train.dtype.
-  std::string reduce_dtype = "same";   // In which sharded gradients are summed; same: of compute.
+  std::string reduce_dtype = "same";   // In which gradients are summed; same: of compute.
   std::string recompute = "none";      // Activation checkpointing: none, selective or full.
   std::string schedule = "1f1b";       // Of the pipeline: a kind or a CSV file.
   int64_t microbatches = 1;            // Per step and replica; 1 without a pipeline.

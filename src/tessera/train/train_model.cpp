@@ -41,6 +41,10 @@ Reshard reshard_of(const ParallelSection& parallel) {
   return parallel.reshard == "always" ? Reshard::kAlways : Reshard::kAllButLast;
 }
 
+DdpOptions ddp_of(const ParallelSection& parallel) {
+  return {.reduce_dtype = other_dtype(parallel.reduce_dtype)};
+}
+
 FsdpOptions fsdp_of(const ParallelSection& parallel) {
   return {.reshard = reshard_of(parallel),
           .smaller = parallel.reshard_size,
@@ -158,6 +162,7 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
                                      .capacity = capacity_of(config.train),
                                      .recompute = recompute_of(config.parallel),
                                      .context = context,
+                                     .ddp = ddp_of(config.parallel),
                                      .fsdp = fsdp_of(config.parallel)}),
                   .shape = shape,
                   .dtype = options.dtype};
