@@ -7,7 +7,9 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 
 namespace tessera::emulator {
@@ -61,16 +63,35 @@ struct Tensor {
   }
 };
 
+// LibTorch gives back a tensor by its address alone.
 class Fence final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &c10::detail::deleteNothing, at::kCPU};
-    auto* const tensor = new Tensor(bytes);
-    return {tensor->data, tensor, [](void* context) { delete static_cast<Tensor*>(context); },
-            at::kCPU};
+    if (bytes == 0) return {nullptr, nullptr, &free, at::kCPU};
+    auto tensor = std::make_unique<Tensor>(bytes);
+    void* const data = tensor->data;
+    const std::lock_guard lock(mutex());
+    alive()[data] = std::move(tensor);
+    return {data, data, &free, at::kCPU};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &free; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
+  }
+
+ private:
+  static void free(void* data) {
+    const std::lock_guard lock(mutex());
+    alive().erase(data);
+  }
+  // Never destroyed: other objects of the program may give back tensors later.
+  static std::mutex& mutex() {
+    static auto* const made = new std::mutex;
+    return *made;
+  }
+  static std::map<void*, std::unique_ptr<Tensor>>& alive() {
+    static auto* const made = new std::map<void*, std::unique_ptr<Tensor>>;
+    return *made;
   }
 };
 
