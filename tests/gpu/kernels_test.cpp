@@ -9,6 +9,7 @@
 
 #include "tessera/kernel/fp8.h"
 #include "tessera/kernel/gpu_kernel.h"
+#include "tessera/layer/fp8.h"
 #include "tessera/layer/norm.h"
 #include "tessera/layer/rotary.h"
 #include "tessera/layer/swiglu.h"
@@ -284,6 +285,27 @@ TEST(Kernels, WhatIsNotFiniteStaysSoInFloat8) {
       const GpuFp8Rows got = fp8_rows_on_gpu(turned, {});
       const at::Tensor values = (got.values.to(at::kFloat) * got.scales).cpu();
       EXPECT_EQ(values.isfinite().logical_not().any(1).sum().item<int64_t>(), 1);
+    }
+  }
+}
+
+// The kernels' rounding leads to the same products, and what is not finite stays visible.
+TEST(Kernels, ProductsInFloat8) {
+  at::manual_seed(8);
+  const at::Tensor b = at::randn({32, 48}).to(at::kBFloat16);
+  for (const Fp8 fp8 : {Fp8::kRowwise, Fp8::kTensorwise}) {
+    for (const double value : {1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+      at::Tensor a = at::randn({64, 48}).to(at::kBFloat16);
+      a[3][5] = value;
+      for (const at::Tensor& turned : {a, a.t().contiguous().t()}) {
+        const at::Tensor there = turned.to(kGpu);
+        const at::Tensor got = fp8_product(there, b.to(kGpu), fp8).cpu().to(at::kFloat);
+        const WithoutKernels plain;
+        const at::Tensor wanted = fp8_product(turned, b, fp8).to(at::kFloat);
+        EXPECT_TRUE(got.isfinite().equal(wanted.isfinite())) << value;
+        // Sums of a GPU have another order.
+        EXPECT_TRUE(at::allclose(got, wanted, 1e-2, 1e-2, /*equal_nan=*/true)) << value;
+      }
     }
   }
 }

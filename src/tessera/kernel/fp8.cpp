@@ -3,29 +3,21 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
+#include "tessera/base/check.h"
 #include "tessera/base/text.h"
 #include "tessera/kernel/gpu_kernel.h"
+#include "tessera/kernel/nvrtc/nvrtc.h"
 
 namespace tessera {
 namespace {
 
 constexpr const char* kScales = R"cuda(
-__device__ float scale_of(float largest) { return fmaxf(largest, SMALLEST) / LARGEST; }
-__device__ float factor_of(float largest) { return LARGEST / fmaxf(largest, SMALLEST); }
-
-struct alignas(WIDTH) Narrow { fp8 at[WIDTH]; };
-__device__ Narrow narrow(const Pack& pack, const float* factors, int step) {
-  Narrow made;
-#if WIDTH == 1
-  fp8 none;
-  put(made.at[0], none, wide(pack.at[0]) * factors[0], 0.0f);
-#else
-  for (int i = 0; i < WIDTH; i += 2) {
-    put(made.at[i], made.at[i + 1], wide(pack.at[i]) * factors[i * step], wide(pack.at[i + 1]) * factors[(i + 1) * step]);
-  }
-#endif
-  return made;
-}
+// What is no number stays none.
+__device__ float bounded(float largest) { return largest < SMALLEST ? SMALLEST : largest; }
+__device__ float scale_of(float largest) { return bounded(largest) / LARGEST; }
+__device__ float factor_of(float largest) { return LARGEST / bounded(largest); }
 
 // What is no number does not count here, and stays none when it is rounded.
 __device__ float larger(float largest, T x) { return fmaxf(largest, fabsf(wide(x))); }
@@ -33,7 +25,23 @@ __device__ float larger(float largest, T x) { return fmaxf(largest, fabsf(wide(x
 
 // One block has a row, which it reads a second time while it is in the cache.
 constexpr GpuKernel kRows("fp8_rows", kScales, R"cuda(
-extern "C" __global__ void fp8_rows(const T* in, const float* given, fp8* out, float* scales, i64 size) {
+struct alignas(WIDTH) Narrow { fp8 at[WIDTH]; };
+
+__device__ Narrow narrow(const Pack& pack, float factor) {
+  Narrow made;
+#if WIDTH == 1
+  fp8 none;
+  put(made.at[0], none, wide(pack.at[0]) * factor, 0.0f);
+#else
+  for (int i = 0; i < WIDTH; i += 2) {
+    put(made.at[i], made.at[i + 1], wide(pack.at[i]) * factor, wide(pack.at[i + 1]) * factor);
+  }
+#endif
+  return made;
+}
+
+extern "C" __global__ void fp8_rows(const T* __restrict__ in, const float* __restrict__ given,
+                                    fp8* __restrict__ out, float* __restrict__ scales, i64 size) {
   const i64 row = blockIdx.x;
   in += row * size;
   out += row * size;
@@ -56,7 +64,7 @@ extern "C" __global__ void fp8_rows(const T* in, const float* given, fp8* out, f
   if (threadIdx.x == 0) scales[row] = scale_of(largest);
   const float factor = factor_of(largest);
   for (i64 column = i64(threadIdx.x) * WIDTH; column < size; column += i64(blockDim.x) * WIDTH) {
-    *reinterpret_cast<Narrow*>(out + column) = narrow(load(in + column), &factor, 0);
+    *reinterpret_cast<Narrow*>(out + column) = narrow(load(in + column), factor);
   }
 }
 )cuda");
@@ -64,7 +72,7 @@ extern "C" __global__ void fp8_rows(const T* in, const float* given, fp8* out, f
 // The largest values of columns. A warp reads neighbouring columns of ROWS / 8 rows. Numbers that
 // are not negative have the order of their bits.
 constexpr GpuKernel kLargest("fp8_largest", kScales, R"cuda(
-extern "C" __global__ void fp8_largest(const T* in, u32* largest, i64 rows, i64 size, i64 column_groups) {
+extern "C" __global__ void fp8_largest(const T* __restrict__ in, u32* largest, i64 rows, i64 size, i64 column_groups) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const i64 first_column = i64(blockIdx.x) % column_groups * (32 * WIDTH);
   const i64 first_row = i64(blockIdx.x) / column_groups * ROWS;
@@ -85,38 +93,57 @@ extern "C" __global__ void fp8_largest(const T* in, u32* largest, i64 rows, i64 
 }
 )cuda");
 
-// Columns as rows. A block has TILE_ROWS × TILE_COLUMNS values, which it turns in shared memory.
+// Columns as rows. A block has TILE_ROWS × TILE_COLUMNS values, which it turns in shared memory,
+// four rows of a column in a word.
 constexpr GpuKernel kColumns("fp8_columns", kScales, R"cuda(
-struct alignas(OUT_WIDTH) Line { fp8 at[OUT_WIDTH]; };
+struct alignas(16) Words { u32 at[4]; };
 
-extern "C" __global__ void fp8_columns(const T* in, const float* largest, int largest_step, fp8* out, float* scales,
-                                       i64 rows, i64 size, i64 column_groups) {
-  // Rows of the tile begin in different banks.
-  __shared__ fp8 tile[TILE_COLUMNS][TILE_ROWS + 4];
+extern "C" __global__ void fp8_columns(const T* __restrict__ in, const float* __restrict__ largest, int largest_step,
+                                       fp8* __restrict__ out, float* __restrict__ scales, i64 rows, i64 size,
+                                       i64 column_groups) {
+  __shared__ u32 tile[TILE_COLUMNS][TILE_ROWS / 4 + 1];  // Columns begin in different banks.
+  __shared__ float factors[TILE_COLUMNS];
   const i64 first_column = i64(blockIdx.x) % column_groups * TILE_COLUMNS;
   const i64 first_row = i64(blockIdx.x) / column_groups * TILE_ROWS;
+  if (threadIdx.x < TILE_COLUMNS && first_column + threadIdx.x < size) {
+    const i64 column = first_column + threadIdx.x;
+    const float own = largest[column * largest_step];
+    factors[threadIdx.x] = factor_of(own);
+    if (first_row == 0) scales[column] = scale_of(own);
+  }
+  __syncthreads();
   constexpr int kAcross = TILE_COLUMNS / WIDTH;
-  const int across = threadIdx.x % kAcross * WIDTH, down = threadIdx.x / kAcross;
+  const int across = threadIdx.x % kAcross * WIDTH;
   if (first_column + across < size) {
-    float factors[WIDTH];
-    for (int i = 0; i < WIDTH; ++i) {
-      const i64 column = first_column + across + i;
-      factors[i] = factor_of(largest[column * largest_step]);
-      if (first_row == 0 && down == 0) scales[column] = scale_of(largest[column * largest_step]);
-    }
-    for (int row = down; row < TILE_ROWS && first_row + row < rows; row += blockDim.x / kAcross) {
-      const Narrow made = narrow(load(in + (first_row + row) * size + first_column + across), factors, 1);
-      for (int i = 0; i < WIDTH; ++i) tile[across + i][row] = made.at[i];
+    for (int word = threadIdx.x / kAcross; word < TILE_ROWS / 4; word += blockDim.x / kAcross) {
+      Pack packs[4] = {};
+      for (int i = 0; i < 4; ++i) {  // All loads before the first use.
+        const i64 row = first_row + word * 4 + i;
+        if (row < rows) packs[i] = load(in + row * size + first_column + across);
+      }
+      for (int i = 0; i < WIDTH; ++i) {
+        const float factor = factors[across + i];
+        fp8 made[4];
+        put(made[0], made[1], wide(packs[0].at[i]) * factor, wide(packs[1].at[i]) * factor);
+        put(made[2], made[3], wide(packs[2].at[i]) * factor, wide(packs[3].at[i]) * factor);
+        tile[across + i][word] =
+            u32(made[0].bits) | u32(made[1].bits) << 8 | u32(made[2].bits) << 16 | u32(made[3].bits) << 24;
+      }
     }
   }
   __syncthreads();
-  constexpr int kLines = TILE_ROWS / OUT_WIDTH;
+  constexpr int kLines = TILE_ROWS / LINE;
   for (int i = threadIdx.x; i < TILE_COLUMNS * kLines; i += blockDim.x) {
-    const int column = i / kLines, row = i % kLines * OUT_WIDTH;
+    const int column = i / kLines, row = i % kLines * LINE;
     if (first_column + column >= size || first_row + row >= rows) continue;
-    Line line;
-    for (int j = 0; j < OUT_WIDTH; ++j) line.at[j] = tile[column][row + j];
-    *reinterpret_cast<Line*>(out + (first_column + column) * rows + first_row + row) = line;
+    fp8* const to = out + (first_column + column) * rows + first_row + row;
+#if LINE == 16
+    Words line;
+    for (int j = 0; j < 4; ++j) line.at[j] = tile[column][row / 4 + j];
+    *reinterpret_cast<Words*>(to) = line;
+#else
+    to->bits = u8(tile[column][row / 4] >> row % 4 * 8);
+#endif
   }
 }
 )cuda");
@@ -128,7 +155,7 @@ std::string constants(const std::string& others = "") {
   return concat("-DLARGEST=", kLargestFp8, ".0f -DSMALLEST=", kSmallestFp8Row, "f ", others);
 }
 
-at::Tensor column_sizes(const at::Tensor& matrix, int64_t width) {
+at::Tensor largest_of_columns(const at::Tensor& matrix, int64_t width) {
   constexpr int64_t kRowsOfBlock = 128;
   const int64_t rows = matrix.size(0);
   const int64_t size = matrix.size(1);
@@ -149,12 +176,13 @@ GpuFp8Rows empty_rows(const at::Tensor& like, int64_t rows, int64_t size) {
 }
 
 GpuFp8Rows rows_of(const at::Tensor& matrix, const at::Tensor& largest) {
+  const int64_t width = pack_width(matrix, matrix.size(1));
+  const int64_t threads =
+      std::clamp(groups_of(matrix.size(1), kWarp * width) * kWarp, kWarp, kThreads);
   GpuFp8Rows made = empty_rows(matrix, matrix.size(0), matrix.size(1));
   kRows.launch(matrix.device(),
-               {.dtype = matrix.scalar_type(),
-                .width = pack_width(matrix, matrix.size(1)),
-                .constants = constants()},
-               {.blocks = matrix.size(0), .threads = kThreads}, matrix.const_data_ptr(),
+               {.dtype = matrix.scalar_type(), .width = width, .constants = constants()},
+               {.blocks = matrix.size(0), .threads = threads}, matrix.const_data_ptr(),
                largest.defined() ? largest.const_data_ptr() : nullptr,
                made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), matrix.size(1));
   return made;
@@ -167,7 +195,7 @@ GpuFp8Rows columns_of(const at::Tensor& matrix, const at::Tensor& largest) {
   const int64_t rows = matrix.size(0);
   const int64_t size = matrix.size(1);
   const int64_t width = pack_width(matrix, size);
-  const at::Tensor sizes = largest.defined() ? largest : column_sizes(matrix, width);
+  const at::Tensor of_columns = largest.defined() ? largest : largest_of_columns(matrix, width);
   GpuFp8Rows made = empty_rows(matrix, size, rows);
   const int64_t groups = groups_of(size, kTileColumns);
   kColumns.launch(
@@ -175,9 +203,9 @@ GpuFp8Rows columns_of(const at::Tensor& matrix, const at::Tensor& largest) {
       {.dtype = matrix.scalar_type(),
        .width = width,
        .constants = constants(concat("-DTILE_ROWS=", kTileRows, " -DTILE_COLUMNS=", kTileColumns,
-                                     " -DOUT_WIDTH=", rows % kLine == 0 ? kLine : 1))},
+                                     " -DLINE=", rows % kLine == 0 ? kLine : 1))},
       {.blocks = groups * groups_of(rows, kTileRows), .threads = kThreads}, matrix.const_data_ptr(),
-      sizes.const_data_ptr(), static_cast<int32_t>(largest.defined() ? 0 : 1),
+      of_columns.const_data_ptr(), static_cast<int32_t>(largest.defined() ? 0 : 1),
       made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), rows, size, groups);
   return made;
 }
@@ -185,11 +213,12 @@ GpuFp8Rows columns_of(const at::Tensor& matrix, const at::Tensor& largest) {
 }  // namespace
 
 bool has_fp8_kernels(const at::Tensor& matrix) {
-  return has_kernels(matrix) && matrix.dim() == 2 && matrix.numel() > 0 &&
-         (matrix.is_contiguous() || matrix.t().is_contiguous());
+  return has_kernels(matrix) && kernel::detail::has_fp8(matrix.device()) && matrix.dim() == 2 &&
+         matrix.numel() > 0 && (matrix.is_contiguous() || matrix.t().is_contiguous());
 }
 
 GpuFp8Rows fp8_rows_on_gpu(const at::Tensor& matrix, const at::Tensor& largest) {
+  TSR_ASSERT(has_fp8_kernels(matrix), "rows or columns must be contiguous");
   return matrix.is_contiguous() ? rows_of(matrix, largest) : columns_of(matrix.t(), largest);
 }
 

@@ -8,7 +8,7 @@ namespace tessera TSR_API {
 
 /// The largest value of float8 (e4m3), to which the largest of each row is scaled.
 inline constexpr float kLargestFp8 = 448;
-/// Rows of zeros have a scale, too: that of this largest value.
+/// The scale of a row whose values are all smaller is that of this value, so that zeros have one.
 inline constexpr float kSmallestFp8Row = 1e-12F;
 
 /// The rows of a matrix in float8; each value times the scale of its row is what was rounded.
@@ -18,7 +18,7 @@ struct GpuFp8Rows {
 };
 
 /// Whether fp8_rows_on_gpu() takes it: a matrix with has_kernels() whose rows or columns are
-/// contiguous.
+/// contiguous, on a GPU with float8.
 bool has_fp8_kernels(const at::Tensor& matrix);
 
 /// Rounds each row by its largest value, or by `largest`, one float32 number, if that is defined.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <mutex>
+#include <tuple>
 
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
@@ -41,9 +43,9 @@ const char* name_of(at::ScalarType dtype) {
   }
 }
 
-void* compiled_form(at::Device device, const char* name, const std::string& source,
-                    const GpuKernel::Form& form) {
-  return compiled(
+void* compile_form(at::Device device, const char* name, const std::string& source,
+                   const GpuKernel::Form& form) {
+  return compile(
       device, name, concat(conversions(), kPrelude, source),
       concat("-DNUMBER=", name_of(form.dtype), " -DWIDTH=", form.width, " ", form.constants));
 }
@@ -59,8 +61,8 @@ bool is_wanted() {
 // reason to stop.
 bool try_compiling(at::Device device) {
   try {
-    compiled_form(device, "probe", "extern \"C\" __global__ void probe(T* x) { put(*x, 1); }",
-                  {.dtype = at::kBFloat16});
+    compile_form(device, "probe", "extern \"C\" __global__ void probe(T* x) { put(*x, 1); }",
+                 {.dtype = at::kBFloat16});
     return true;
   } catch (const Error& error) {
     std::cerr << concat("tessera: no kernels of its own for ", device.str(), " (", error.what(),
@@ -106,10 +108,21 @@ int64_t pack_width(at::TensorList tensors, int64_t size) {
   return fits ? width : 1;
 }
 
+// The text of a kernel is only put together if its form is new.
+void* GpuKernel::compiled(at::Device device, const Form& form) const {
+  using Key = std::tuple<const char*, c10::DeviceIndex, at::ScalarType, int64_t, std::string>;
+  static std::mutex mutex;
+  static std::map<Key, void*> known;
+  const Key key(source_, device.index(), form.dtype, form.width, form.constants);
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  return known[key] = compile_form(device, name_, concat(shared_, source_), form);
+}
+
 void GpuKernel::launch(at::Device device, const Form& form, Grid grid, void** arguments) const {
   if (grid.blocks == 0) return;
-  start(device, compiled_form(device, name_, concat(shared_, source_), form), grid.blocks,
-        grid.threads, arguments);
+  start(device, compiled(device, form), grid.blocks, grid.threads, arguments);
 }
 
 }  // namespace tessera

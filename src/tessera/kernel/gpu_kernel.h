@@ -54,6 +54,7 @@ class GpuKernel {
 
  private:
   void launch(at::Device device, const Form& form, Grid grid, void** arguments) const;
+  void* compiled(at::Device device, const Form& form) const;
 
   const char* name_;
   const char* shared_;

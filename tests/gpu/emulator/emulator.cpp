@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -102,10 +101,11 @@ class Processor {
     count_ = threads;
     machine.blocks = {blocks, 1, 1};
     machine.threads_of_block = {threads, 1, 1};
+    ++num_runs_;
     for (unsigned block = 0; block < blocks; ++block) {
       machine.block = {block, 0, 0};
       for (unsigned i = 0; i < count_; ++i) threads_[i]->start(kernel, arguments);
-      const std::string wrong = run_block(/*backwards=*/block % 2 == 1);
+      const std::string wrong = run_block(/*backwards=*/(block + num_runs_) % 2 == 1);
       if (!wrong.empty()) return concat("block ", block, ": ", wrong);
     }
     return "";
@@ -124,8 +124,10 @@ class Processor {
 
   // A warp runs as far as it can before the next one does.
   std::string run_block(bool backwards) {
+    const unsigned warps = (count_ + kWarp - 1) / kWarp;
     while (true) {
-      for (unsigned begin = 0; begin < count_; begin += kWarp) {
+      for (unsigned i = 0; i < warps; ++i) {
+        const unsigned begin = (backwards ? warps - 1 - i : i) * kWarp;
         const std::string wrong = run_warp(begin, std::min(begin + kWarp, count_), backwards);
         if (!wrong.empty()) return wrong;
       }
@@ -190,6 +192,7 @@ class Processor {
 
   std::vector<std::unique_ptr<Thread>> threads_;
   unsigned count_ = 0;
+  unsigned num_runs_ = 0;
 };
 
 // Undefined behaviour ends the program: addresses that are not aligned, indices outside of arrays.
@@ -264,14 +267,14 @@ const char* conversions() {
   return "";  // In emulator/cuda.h.
 }
 
-void* compiled(at::Device /*device*/, const std::string& name, const std::string& source,
-               const std::string& flags) {
-  static std::map<std::string, emulator::Compiled> known;
-  const std::string key = concat(name, " ", flags);
-  const auto found = known.find(key);
-  if (found != known.end()) return &found->second;
+bool has_fp8(at::Device device) {
+  return is_gpu(device);
+}
+
+void* compile(at::Device /*device*/, const std::string& name, const std::string& source,
+              const std::string& flags) {
   emulator::compile_for_gpus(name, source, flags);
-  return &(known[key] = {name, emulator::compile(name, source, flags)});
+  return new emulator::Compiled{name, emulator::compile(name, source, flags)};  // For good.
 }
 
 void start(at::Device /*device*/, void* function, int64_t blocks, int64_t threads,

@@ -13,6 +13,7 @@ at::Tensor run(const char* body, int64_t blocks = 1, int64_t threads = 64, int64
       std::string("extern \"C\" __global__ void kernel(T* x) { const int me = threadIdx.x; ") +
       body + " }";
   const at::Tensor x = at::zeros({threads});
+  // Compiled kernels are known by the address of their text, which is not for good here.
   const GpuKernel kernel("kernel", source.c_str());
   kernel.launch(
       at::kCPU,
@@ -37,6 +38,15 @@ TEST(Emulator, AMissingBarrierGivesAnotherResult) {
     all[me] = me + 64 * blockIdx.x;
     x[me] = all[63 - me];)cuda";
   EXPECT_FALSE(run(wrong).equal(at::arange(63, -1, -1).to(at::kFloat)));
+}
+
+// Blocks run in different orders, and so do the runs of one block.
+TEST(Emulator, AMissingBarrierBetweenWarpsGivesDifferentResults) {
+  const char* const wrong = R"cuda(
+    __shared__ float all;
+    if (me == 0) all = 1 + blockIdx.x;
+    if (me >= 32) x[me] = all;)cuda";
+  EXPECT_FALSE(run(wrong, 2).equal(run(wrong, 2)));
 }
 
 TEST(Emulator, ShufflesAreOfAWarp) {

@@ -40,7 +40,7 @@ struct Pages {
   static size_t page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 };
 
-constexpr auto kUntouched = static_cast<std::byte>(0xA5);
+constexpr auto kUntouched = static_cast<std::byte>(0xFF);  // No number, in any dtype.
 
 struct Tensor {
   Pages pages;

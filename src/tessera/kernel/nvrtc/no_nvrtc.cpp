@@ -7,12 +7,16 @@ bool is_gpu(at::Device /*device*/) {
   return false;
 }
 
+bool has_fp8(at::Device /*device*/) {
+  return false;
+}
+
 const char* conversions() {
   return "";
 }
 
-void* compiled(at::Device /*device*/, const std::string& /*name*/, const std::string& /*source*/,
-               const std::string& /*flags*/) {
+void* compile(at::Device /*device*/, const std::string& /*name*/, const std::string& /*source*/,
+              const std::string& /*flags*/) {
   throw StateError("this Tessera was built without CUDA");
 }
 

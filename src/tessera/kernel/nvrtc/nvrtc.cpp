@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "tessera/base/check.h"
@@ -55,12 +54,13 @@ const Driver& driver() {
   return bound;
 }
 
-std::string architecture(at::Device device) {
+// The generation of a card: 90 is that of an H200.
+int generation(at::Device device) {
   int major = 0;
   int minor = 0;
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));
   C10_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index()));
-  return concat("--gpu-architecture=sm_", major, minor);
+  return 10 * major + minor;
 }
 
 void check_driver(int code, const char* what, const std::string& name) {
@@ -69,7 +69,7 @@ void check_driver(int code, const char* what, const std::string& name) {
 }
 
 std::vector<std::string> all_flags(at::Device device, const std::string& flags) {
-  std::vector<std::string> all{architecture(device), "--std=c++17"};
+  std::vector<std::string> all{concat("--gpu-architecture=sm_", generation(device)), "--std=c++17"};
   for (const auto& flag : split(flags, ' ')) {
     if (!flag.empty()) all.emplace_back(flag);
   }
@@ -90,27 +90,26 @@ bool is_gpu(at::Device device) {
   return device.is_cuda();
 }
 
+bool has_fp8(at::Device device) {
+  constexpr int kFirst = 89;
+  return generation(device) >= kFirst;
+}
+
 const char* conversions() {
   return kConversions;
 }
 
-void* compiled(at::Device device, const std::string& name, const std::string& source,
-               const std::string& flags) {
-  static std::mutex mutex;
-  static std::map<std::string, void*> known;
-  const std::string key = concat(static_cast<int>(device.index()), " ", name, " ", flags);
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(key);
-  if (found != known.end()) return found->second;
+void* compile(at::Device device, const std::string& name, const std::string& source,
+              const std::string& flags) {
+  static const Compiler compiler(libraries());
   const c10::cuda::CUDAGuard guard(device);
   enter(device);
-  static const Compiler compiler(libraries());
   const std::vector<char> binary = compiler.compile(name, source, all_flags(device, flags)).binary;
   void* module = nullptr;
   void* function = nullptr;
   check_driver(driver().load(&module, binary.data()), "loading", name);
   check_driver(driver().find(&function, module, name.c_str()), "finding it", name);
-  return known[key] = function;
+  return function;
 }
 
 void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments) {

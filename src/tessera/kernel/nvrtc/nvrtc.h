@@ -10,14 +10,17 @@ namespace tessera::kernel::detail {
 /// Whether kernels can be compiled for such a device.
 bool is_gpu(at::Device device);
 
+/// Whether it converts to float8.
+bool has_fp8(at::Device device);
+
 /// CUDA C++ that each kernel begins with: integers of all sizes, the types bf16, fp16 and fp8, and
 /// their conversions from and to float, which round to the nearest and ties to even.
 const char* conversions();
 
-/// Compiles CUDA C++ for a GPU, or takes what was compiled before. StateError with the compiler's
-/// words if it refuses, or if there is no compiler.
-void* compiled(at::Device device, const std::string& name, const std::string& source,
-               const std::string& flags);
+/// Compiles CUDA C++ for a GPU. StateError with the compiler's words if it refuses, or if there is
+/// no compiler.
+void* compile(at::Device device, const std::string& name, const std::string& source,
+              const std::string& flags);
 
 /// Starts a compiled kernel on the current stream of the GPU.
 void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments);

@@ -112,9 +112,6 @@ class ShardedUnits {
   /// for everything.
   void finish(bool reduces);
 
-  /// Changes with the shards: those of all units, since a rank may hold no element of one.
-  uint64_t version() const;
-
  private:
   void watch(size_t index);
   void publish();
@@ -123,6 +120,8 @@ class ShardedUnits {
   /// Frees what was gathered before the shards changed.
   void free_old();
   void expire();
+  /// Changes with the shards: those of all units, since a rank may hold no element of one.
+  uint64_t version() const;
   void on_gradient(size_t index);
 
   FsdpGroups groups_;
