@@ -25,7 +25,7 @@ namespace tessera TSR_API {
 /// The ranks and options of a group to make.
 struct GroupRequest {
   RankGroup ranks;            // In group-rank order.
-  GroupOptions options = {};  // Lane and back end must be the same on all members.
+  GroupOptions options = {};  // Equal on all members, except name and timeout.
 };
 
 /// A cheap handle to a World, without ownership, to make groups. StateError if the world is closed.

@@ -31,20 +31,25 @@ std::string place_of(const RankReport& report, bool several) {
 }  // namespace
 
 std::string to_text(const Heartbeat& heartbeat) {
-  return nlohmann::json{{"count", heartbeat.count}, {"pid", heartbeat.pid},
-                        {"host", heartbeat.host},   {"inside", heartbeat.inside},
-                        {"end", heartbeat.end},     {"operation", heartbeat.operation}}
-      .dump();
+  nlohmann::json json{{"count", heartbeat.count}, {"pid", heartbeat.pid},
+                      {"host", heartbeat.host},   {"inside", heartbeat.inside},
+                      {"end", heartbeat.end},     {"operation", heartbeat.operation}};
+  if (heartbeat.calls_at_close) json["calls_at_close"] = *heartbeat.calls_at_close;
+  return json.dump();
 }
 
 Heartbeat parse_heartbeat(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {.count = json.at("count"),
-          .pid = json.at("pid"),
-          .host = json.at("host"),
-          .inside = json.at("inside"),
-          .operation = json.at("operation"),
-          .end = json.at("end")};
+  Heartbeat heartbeat{.count = json.at("count"),
+                      .pid = json.at("pid"),
+                      .host = json.at("host"),
+                      .inside = json.at("inside"),
+                      .operation = json.at("operation"),
+                      .end = json.at("end")};
+  if (json.contains("calls_at_close")) {
+    heartbeat.calls_at_close = json["calls_at_close"].get<std::map<std::string, int64_t>>();
+  }
+  return heartbeat;
 }
 
 std::string seconds_text(double seconds) {

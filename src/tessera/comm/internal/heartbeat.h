@@ -8,7 +8,7 @@
 
 namespace tessera::comm::detail {
 
-/// The operation of a rank that waits for the others in World::close(): it starts no other.
+/// The place of a rank that waits for the others in World::close().
 inline constexpr const char* kClosing = "close of the world";
 
 /// A heartbeat, as a rank writes it to the store.
@@ -19,6 +19,9 @@ struct Heartbeat {
   bool inside = false;         // Whether the rank is in `operation`, or has completed it.
   std::string operation = {};  // "all_reduce #17 of group dp"; empty before the first.
   std::string end = {};        // Why the rank left; empty while it runs.
+  /// In World::close(), after which a rank calls no operation: how many collectives it has called,
+  /// by the name of the communicator.
+  std::optional<std::map<std::string, int64_t>> calls_at_close = std::nullopt;
 };
 
 std::string to_text(const Heartbeat& heartbeat);

@@ -80,10 +80,18 @@ Waiting PendingOperation::as_waiting() const {
   const GroupState& state = group.state();
   return {.what = [this] { return concat(name, " #", sequence, " of group ", group.name()); },
           .members = state.ranks(),
+          .call = [this] { return awaited_call(); },
           .timeout = state.timeout(),
           .watchdog = state.world().watchdog.get(),
           .recorder = state.world().recorder.get(),
           .started = started};
+}
+
+std::optional<AwaitedCall> PendingOperation::awaited_call() const {
+  if (handles_are_p2p || communicator->name().empty()) return std::nullopt;
+  return AwaitedCall{.communicator = communicator->name(),
+                     .number = static_cast<int64_t>(sequence),
+                     .what = as_waiting().what()};
 }
 
 // A timeout in a wait for a message breaks Gloo's connection, but such a wait can be aborted.

@@ -71,6 +71,7 @@ struct PendingOperation {
  private:
   [[noreturn]] void rethrow_as_failure() const;
   Waiting as_waiting() const;
+  std::optional<AwaitedCall> awaited_call() const;
 };
 
 using Operation = std::unique_ptr<PendingOperation>;

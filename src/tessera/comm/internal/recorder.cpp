@@ -220,6 +220,13 @@ LatestOperation Recorder::latest_operation() const {
           .operation = place_of(inside != nullptr ? *inside : newest(0))};
 }
 
+std::map<std::string, int64_t> Recorder::calls() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, int64_t> calls;
+  for (const auto& group : groups_) calls[group->flight.name] = group->flight.last_enqueued;
+  return calls;
+}
+
 FlightEntry Recorder::entry_of(const Slot& slot) {
   FlightEntry entry{.record_id = static_cast<int64_t>(slot.record),
                     .group_id = slot.group->flight.id,

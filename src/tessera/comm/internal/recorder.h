@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,6 +77,8 @@ class Recorder {
   /// What this rank does outside of operations: "connect of group dp"; empty if nothing.
   void set_place(const std::string& place);
   LatestOperation latest_operation() const;
+  /// The number of the last collective of each group, by FlightGroup::name.
+  std::map<std::string, int64_t> calls() const;
   FlightDump dump(const std::string& reason) const;
   /// Writes the dump to TESSERA_TRACE_DIR, or to the job's folder in the temporary directory.
   /// Returns the path of the file; empty if it cannot be written.

@@ -47,6 +47,8 @@ class Communicator {
   /// The number of the record; empty without a recorder.
   std::optional<uint64_t> record(const RecordedCall& call);
   Recorder* recorder() const { return recorder_.get(); }
+  /// The same on all members; empty without a recorder.
+  std::string name() const { return recorded_ ? recorded_->flight.name : ""; }
 
   /// Marks the connection as unusable: an operation on it was abandoned or failed.
   void poison(const std::string& reason);

@@ -54,7 +54,9 @@ std::string cause_of(const Waiting& waiting, const Watchdog::Scope& scope,
 void wait_in_steps(const Waiting& waiting, const std::function<bool(milliseconds)>& step) {
   std::optional<Watchdog::Scope> scope;
   const auto watch_over = [&] {
-    if (waiting.watchdog != nullptr && !scope) scope.emplace(*waiting.watchdog, waiting.members);
+    if (waiting.watchdog != nullptr && !scope) {
+      scope.emplace(*waiting.watchdog, waiting.members, nullptr, waiting.call());
+    }
     return scope ? &*scope : nullptr;
   };
   for (;;) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,8 @@ namespace tessera::comm::detail {
 struct Waiting {
   std::function<std::string()> what;  // "all_reduce #17 of group dp"; only called on failure.
   std::span<const GlobalRank> members;
+  /// Empty unless all members must make this call; only called after a while.
+  std::function<std::optional<AwaitedCall>()> call = [] { return std::nullopt; };
   std::chrono::milliseconds timeout{};
   Watchdog* watchdog = nullptr;  // Null in a fake world.
   Recorder* recorder = nullptr;  // Null in a fake world.

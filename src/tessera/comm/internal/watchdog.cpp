@@ -47,8 +47,8 @@ WatchdogTimeouts WatchdogTimeouts::of(int64_t world_size, std::chrono::milliseco
 // ---- For the threads that wait
 
 Watchdog::Scope::Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks,
-                       std::function<void()> abort)
-    : watchdog_(watchdog), ranks_(ranks), abort_(std::move(abort)) {
+                       std::function<void()> abort, std::optional<AwaitedCall> call)
+    : watchdog_(watchdog), ranks_(ranks), abort_(std::move(abort)), call_(std::move(call)) {
   const std::lock_guard lock(watchdog_.mutex_);
   place_ = watchdog_.scopes_.insert(watchdog_.scopes_.end(), this);
 }
@@ -233,7 +233,10 @@ void Watchdog::send_heartbeat(const std::string& end) {
                             .host = host_name(),
                             .inside = here.inside,
                             .operation = here.operation,
-                            .end = end};
+                            .end = end,
+                            .calls_at_close = here.operation == kClosing
+                                                  ? std::optional(recorder_->calls())
+                                                  : std::nullopt};
   store_->set(heartbeat_key(launch_.rank), bytes(to_text(heartbeat)));
 }
 
@@ -261,13 +264,11 @@ void Watchdog::check_heartbeats(const std::vector<int64_t>& ranks) {
   for (size_t i = 0; i < there.size(); ++i) {
     const Heartbeat heartbeat = parse_heartbeat(text_of(values[i]));
     Seen& seen = seen_[there[i]];
-    if (seen.heartbeat && seen.heartbeat->count == heartbeat.count) continue;
-    const auto now = Clock::now();
-    const bool closes = heartbeat.inside && heartbeat.operation == kClosing;
-    seen = {heartbeat, now, closes ? std::optional(seen.closing.value_or(now)) : std::nullopt};
+    if (!seen.heartbeat || seen.heartbeat->count != heartbeat.count)
+      seen = {heartbeat, Clock::now()};
   }
   auto loss = find_lost_rank(there, asked);
-  if (!loss) loss = find_rank_that_left(asked);
+  if (!loss) loss = find_rank_that_left();
   lock.unlock();
   if (loss) fail(announce(*loss));
 }
@@ -293,18 +294,19 @@ std::optional<std::string> Watchdog::find_lost_rank(const std::vector<int64_t>& 
   return std::nullopt;
 }
 
-std::optional<std::string> Watchdog::find_rank_that_left(Clock::time_point now) const {
-  if (recorder_->latest_operation().operation == kClosing) return std::nullopt;
+std::optional<std::string> Watchdog::find_rank_that_left() const {
   for (const Scope* scope : scopes_) {
+    if (!scope->call_) continue;
+    const auto& [communicator, number, what] = *scope->call_;
     for (const int64_t rank : scope->others()) {
       const auto at = seen_.find(rank);
-      if (at == seen_.end() || !at->second.closing) continue;
-      const auto waited = now - std::max(*at->second.closing, scope->since_);
-      if (waited <= timeouts_.silence) continue;
-      return concat(describe(rank, *at->second.heartbeat), " has waited in close() for ",
-                    seconds_text(in_seconds(waited)),
-                    ", so it will not take part; all ranks must call the same operations, e.g. for "
-                    "the same number of batches");
+      if (at == seen_.end() || !at->second.heartbeat->calls_at_close) continue;
+      const auto& calls = *at->second.heartbeat->calls_at_close;
+      const auto last = calls.find(communicator);
+      if (last != calls.end() && last->second >= number) continue;
+      return concat(describe(rank, *at->second.heartbeat), " is in close() and will not call ",
+                    what, "; all ranks must call the same operations, e.g. for the same number of ",
+                    "batches");
     }
   }
   return std::nullopt;

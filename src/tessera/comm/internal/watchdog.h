@@ -34,6 +34,13 @@ struct WatchdogTimeouts {
                              bool has_launcher);
 };
 
+/// A collective that a rank waits for.
+struct AwaitedCall {
+  std::string communicator;  // FlightGroup::name.
+  int64_t number = 0;        // Among the collectives of the communicator, from 1.
+  std::string what;          // "all_reduce #17 of group dp".
+};
+
 /// Writes this rank's heartbeats to the store, and watches those of other ranks.
 ///
 /// Only the watchdog's own thread uses the store: if the store's host is gone, this thread hangs,
@@ -51,7 +58,8 @@ class Watchdog {
   /// During its lifetime the watchdog watches these ranks. It calls `abort` once if the job fails.
   class Scope {
    public:
-    Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks, std::function<void()> abort = {});
+    Scope(Watchdog& watchdog, std::span<const GlobalRank> ranks, std::function<void()> abort = {},
+          std::optional<AwaitedCall> call = std::nullopt);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -64,7 +72,7 @@ class Watchdog {
     Watchdog& watchdog_;
     std::span<const GlobalRank> ranks_;
     std::function<void()> abort_;
-    const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+    std::optional<AwaitedCall> call_;
     std::list<Scope*>::iterator place_;
   };
 
@@ -88,8 +96,7 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     std::optional<Heartbeat> heartbeat;
-    Clock::time_point since;                                  // When this process first saw it.
-    std::optional<Clock::time_point> closing = std::nullopt;  // When it first saw it in close().
+    Clock::time_point since;  // When this process first saw it.
   };
 
   Watchdog(c10::intrusive_ptr<c10d::Store> store, const LaunchInfo& launch,
@@ -103,9 +110,8 @@ class Watchdog {
   /// none.
   std::optional<std::string> find_lost_rank(const std::vector<int64_t>& ranks,
                                             Clock::time_point now) const;
-  /// Describes a rank that has long been in close() while this one waits for it in another
-  /// operation; empty if there is none.
-  std::optional<std::string> find_rank_that_left(Clock::time_point now) const;
+  /// Describes a rank that will not make a call for which this one waits; empty if there is none.
+  std::optional<std::string> find_rank_that_left() const;
   std::string announce(const std::string& failure);
   void fail(const std::string& failure);
   std::vector<int64_t> watched_ranks() const;
