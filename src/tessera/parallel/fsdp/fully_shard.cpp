@@ -1,6 +1,7 @@
 #include "tessera/parallel/fsdp/fully_shard.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/nn/module.h>
@@ -127,8 +128,8 @@ struct ShardedModule::State {
   bool in_step = false;
   bool is_unsharded = false;  // From unshard() until reshard() or a backward pass.
   int num_no_sync = 0;
-  uint64_t version = 0;  // Of the shards, after the last reduced pass.
-  int passes_without_update = 0;
+  int64_t num_reduced = 0;                             // Backward passes.
+  std::optional<double> sum_of_shards = std::nullopt;  // Some passes ago.
   std::optional<StorageReads> reads = std::nullopt;
 };
 
@@ -278,13 +279,18 @@ void ShardedModule::State::end_backward() {
 
 // An optimizer of the module's own parameters changes nothing: their gradients are in the shards.
 void ShardedModule::State::watch_updates() {
-  constexpr int kSuspicious = 10;
-  passes_without_update = units.version() == version ? passes_without_update + 1 : 0;
-  version = units.version();
+  constexpr int64_t kPasses = 100;  // More than anybody accumulates.
+  if (++num_reduced % kPasses != 0 || num_reduced > 2 * kPasses) return;
+  at::Tensor sum = at::zeros({}, at::kDouble);
+  for (const Parameter& parameter : parameters) {
+    if (parameter.tensor.requires_grad()) sum += parameter.tensor.detach().sum(at::kDouble).cpu();
+  }
+  const bool is_same = sum_of_shards == sum.item<double>();
+  sum_of_shards = sum.item<double>();
   const auto& [shard, replicate] = units.groups();
   const bool is_first = shard.rank().value == 0 && replicate.rank().value == 0;
-  if (passes_without_update != kSuspicious || !is_first) return;
-  std::cerr << concat("tessera: no shard of the module has changed in ", kSuspicious,
+  if (!is_same || !is_first) return;
+  std::cerr << concat("tessera: the shards of the module have not changed in ", kPasses,
                       " backward passes; give the optimizer ShardedModule::parameters(), not the "
                       "module's own\n");
 }
