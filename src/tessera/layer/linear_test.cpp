@@ -182,7 +182,7 @@ TEST(DeferredLinear, AddsToAGradientInItsPlace) {
   EXPECT_LT(largest_difference(second, once * 2), 1e-12);
 }
 
-// A hook of the gradient sees each one by itself.
+// A hook of the gradient sees each one by itself, and nothing in the backward pass.
 TEST(DeferredLinear, ShowsEachGradientToItsHook) {
   const at::Tensor weight = leaf({2, 5});
   std::vector<at::Tensor> seen;

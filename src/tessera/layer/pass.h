@@ -17,7 +17,7 @@ namespace tessera TSR_API {
 
 /// How the layers of parallel/tensor/ split their work over the ranks of a group.
 struct TensorParallel {
-  Group group;  // Its ranks hold different parts of each matrix.
+  Group group;  // Its ranks hold different shards of each weight matrix.
   /// Sequence parallelism: outside of these layers each rank holds its share of the positions, and
   /// all-gathers and reduce-scatters replace the all-reduces.
   bool sequence = true;

@@ -13,8 +13,9 @@ enum class RouterScore { kSoftmax, kSigmoid };
 
 /// How a router chooses experts and weighs their results.
 struct RouterOptions {
-  int64_t top_k = 2;                          // Experts per token.
-  RouterScore score = RouterScore::kSoftmax;  // For the weights and for Routing::probabilities.
+  int64_t top_k = 2;  // Experts per token.
+  /// For the weights and Routing::probabilities; with score_first also for the choice of experts.
+  RouterScore score = RouterScore::kSoftmax;
   /// Scores of all experts, then the best; otherwise the best logits, then the scores of those.
   bool score_first = true;
   bool normalize = true;   // Whether the weights of a token's experts add up to `scale`.

@@ -1,6 +1,7 @@
 #include "tessera/layer/weight_gradients.h"
 
 #include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -12,7 +13,13 @@
 
 namespace tessera {
 
-using namespace torch::autograd::impl;
+namespace {
+
+using torch::autograd::impl::grad_accumulator;
+using torch::autograd::impl::hooks;
+using torch::autograd::impl::post_acc_grad_hooks;
+
+}  // namespace
 
 struct WeightGradients::Queue {
   std::deque<std::function<void()>> products;
@@ -38,6 +45,7 @@ void WeightGradients::add(std::function<void()> product) const {
 
 void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
   if (!parameter.requires_grad()) return;
+  const at::NoGradGuard no_grad;
   torch::autograd::variable_list gradients{gradient};
   for (const auto& hook : hooks(parameter)) gradients = (*hook)(gradients);
   (*grad_accumulator(parameter))(std::move(gradients));
@@ -46,6 +54,7 @@ void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient
 void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
                         const at::Tensor& right) {
   if (!parameter.requires_grad()) return;
+  const at::NoGradGuard no_grad;
   at::Tensor& sum = parameter.mutable_grad();
   // Hooks of the gradient itself want to see it alone.
   const bool adds = sum.defined() && sum.scalar_type() == left.scalar_type() &&

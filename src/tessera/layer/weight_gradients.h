@@ -18,6 +18,9 @@ namespace tessera TSR_API {
 ///   loss.backward();  // Gradients of inputs, norms and embeddings.
 ///   later.run();      // Gradients of weights.
 ///
+/// A hook of a weight's gradient is called twice: by the backward pass with an undefined tensor,
+/// and by run() with the gradient.
+///
 /// A handle: copies share the queue. Only one backward pass or run() at a time.
 class WeightGradients {
  public:
