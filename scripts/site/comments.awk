@@ -3,7 +3,7 @@
 function is_code(line) { return line ~ /^ *\/\/\/   +[^ ]/ }
 function is_blank(line) { return line ~ /^ *\/\/\/ *$/ }
 # Other comments behind code: of includes, of ends of namespaces.
-function is_trailing(line) { return line ~ /^ +[^ \/#}].*  \/\/ / || line ~ /^ +} [a-z_]+;  \/\/ / }
+function is_trailing(line) { return line !~ /\/\/ NOLINT/ && (line ~ /^ +[^ \/#}].*  \/\/ / || line ~ /^ +} [a-z_]+;  \/\/ /) }
 function goes_on(line) { return line ~ /^ +\/\/ / }
 { lines[NR] = $0 }
 END {

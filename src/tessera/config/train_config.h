@@ -115,7 +115,7 @@ struct RunSection {
 /// [parallel]: the layout of the ranks and what they exchange.
 struct ParallelSection {
   int64_t nproc = 1;  // Ranks in all: dp · tp · cp · pp.
-  int64_t dp = 1;     // Data parallelism: number of replicas.
+  int64_t dp = 1;     // Data parallelism: ranks that split each batch.
   int64_t tp = 1;     // Tensor parallelism: ranks that share each layer.
   int64_t cp = 1;     // Context parallelism: ranks that split each sequence.
   int64_t pp = 1;     // Pipeline parallelism: ranks per pipeline.

@@ -62,7 +62,7 @@ class Llama {
   /// The same with values from `source`, one parameter after the other, e.g. for a model that is
   /// distributed over several ranks.
   void save(const std::string& folder, int64_t shard_bytes, const ParameterSource& source) const;
-  /// Bytes per weight file, by default: 5 GiB.
+  /// The default limit of a weight file, in bytes: 5 GiB. A larger tensor has a file of its own.
   static constexpr int64_t kShardBytes = int64_t{5} << 30;
 
  private:

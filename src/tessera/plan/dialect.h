@@ -67,7 +67,7 @@ struct DialectFlag {
   std::string shorthand;  // "--tp", or "".
   std::string meaning;    // "tp"
   std::string value;      // Placeholder for the value: "N", "A-B-C".
-  std::string help;       // With the default: "tensor-parallel size (1)".
+  std::string help;       // With the default, if it has one: "tensor-parallel size (1)".
 };
 
 /// A flag as given.
@@ -86,7 +86,7 @@ std::string to_string(const FlagValues& flags);
 /// A layout as a user asks for it.
 struct DialectQuery {
   int64_t world = 1;          // Number of ranks.
-  int64_t gpus_per_node = 8;  // Ranks per node; OLMo's default is a replica per node.
+  int64_t gpus_per_node = 8;  // Ranks per node; OLMo's hsdp has one replica per node by default.
   FlagValues flags = {};      // Empty: the dialect's defaults.
 };
 

@@ -87,7 +87,8 @@ class GroupFamily {
   /// All groups.
   std::vector<RankGroup> groups() const;
 
-  /// The lines in the order in which groups are created; Listing::kByName keeps its own order.
+  /// The lines in the order in which groups are created, each with its ranks in the order of
+  /// Listing.
   GroupRange listed_lines() const;
   /// The groups of line number `line_index`, whose ranks are `line`, in the order in which they are
   /// created; a callback's list keeps its own order.

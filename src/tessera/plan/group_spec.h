@@ -18,7 +18,7 @@ namespace tessera TSR_API {
 
 /// The back end that a group asks for.
 enum class GroupBackend {
-  kDefault,  // The back end for the tensors' device.
+  kDefault,  // That of the world.
   kGloo,
   kNccl,
   kUcc,

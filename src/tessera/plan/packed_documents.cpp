@@ -79,7 +79,7 @@ ValidLengths valid_lengths(const PaddedDocuments& documents, int64_t ranks, int6
   ValidLengths valid;
   for (size_t i = 0; i < documents.lengths.size(); ++i) {
     TSR_CHECK(documents.padded[i] % (2 * ranks) == 0, "document ", i, " is padded to ",
-              documents.padded[i], ", which is no multiple of 2·cp = ", 2 * ranks);
+              documents.padded[i], ", which is not a multiple of 2·cp = ", 2 * ranks);
     const int64_t chunk = documents.padded[i] / (2 * ranks);
     const auto tokens = [&](int64_t index) {
       return std::clamp(documents.lengths[i] - index * chunk, int64_t{0}, chunk);

@@ -36,7 +36,7 @@ TEST(PackedDocuments, PositionsStartAnewInEach) {
 
 TEST(PackedDocuments, ValidLengthsNeedPaddingToChunks) {
   EXPECT_EQ(testkit::message_of<ConfigError>([] { valid_lengths(pad_documents({6}, 1), 2, 0); }),
-            "document 0 is padded to 6, which is no multiple of 2·cp = 4");
+            "document 0 is padded to 6, which is not a multiple of 2·cp = 4");
   EXPECT_THROW(valid_lengths(pad_documents({6}, 4), 2, 2), ConfigError);
 }
 

@@ -14,8 +14,8 @@ namespace tessera TSR_API {
 
 /// The heads of attention.
 struct AttentionHeads {
-  int64_t query = 1;  // Of the whole model.
-  int64_t kv = 1;     // Key-value heads, of the whole model.
+  int64_t query = 1;  // Query heads per layer, before tp splits them.
+  int64_t kv = 1;     // Key-value heads per layer, before tp splits them.
   int64_t size = 1;   // Elements per head.
 };
 

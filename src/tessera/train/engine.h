@@ -36,10 +36,10 @@ inline constexpr const char* kPlaces = "places";
 
 /// The parts of an engine; made by compose().
 struct EngineParts {
-  RealizedPlan plan;                         // With this rank's groups.
-  Parameters parameters;                     // Updated by this rank's optimizer.
-  Parameters buffers;                        // Unit::buffers.
-  TensorGradients tensor;                    // Sums gradients over tp ranks.
+  RealizedPlan plan;       // With this rank's groups.
+  Parameters parameters;   // Updated by this rank's optimizer.
+  Parameters buffers;      // Unit::buffers.
+  TensorGradients tensor;  // Sums gradients of parameters that tp ranks replicate.
   std::shared_ptr<ContextParallel> context;  // Cuts sequences; not null, even if cp is 1.
   std::vector<std::shared_ptr<DataParallel>> data_parallel;  // One per stage of this rank.
   TiedParameters tied;                    // Parameters that units of different stages share.

@@ -28,8 +28,8 @@ using OptionalGroup = std::optional<Group>;
 
 /// Arguments that OLMo-core passes to PyTorch as keyword arguments.
 struct InitArguments {
-  std::optional<int64_t> rank = std::nullopt;        // ConfigError if it differs from RANK.
-  std::optional<int64_t> world_size = std::nullopt;  // ConfigError if it differs from WORLD_SIZE.
+  std::optional<int64_t> rank = std::nullopt;        // ConfigError if it is not the launcher's.
+  std::optional<int64_t> world_size = std::nullopt;  // ConfigError if it is not the launcher's.
 };
 
 /// **Collective.** Connects this process to the others, makes the GPU of its local rank the current
@@ -126,8 +126,9 @@ bool backend_supports_cuda(const std::optional<std::string>& backend = std::null
 /// true without a world.
 bool backend_supports_cpu(const std::optional<std::string>& backend = std::nullopt);
 
-/// The power of two by which gradients are divided before they are summed, about the square root of
-/// the world size: 4 for 16 ranks. ConfigError if `world_size` is not positive.
+/// The power of two by which gradients are divided before they are summed: about the square root of
+/// a world size that is a power of two (4 for 16 ranks), less if it has fewer factors of 2 (2 for
+/// 15 ranks). ConfigError if `world_size` is not positive.
 double get_reduce_divide_factor(int64_t world_size);
 /// Of this process's node; "unknown" if the system does not tell.
 std::string get_node_hostname();

@@ -93,7 +93,8 @@ class [[nodiscard]] Ddp {
   /// **Collective.** Reduces the current gradients: after passes under no_sync(), after deferred
   /// weight gradients, or on a rank without rows. The same as start_reduce() and finish_reduce().
   void reduce() const;
-  /// **Collective.** Returns at once. StateError if a reduction is in flight.
+  /// **Collective.** Returns without waiting for the sums; only the first reduction waits for rank
+  /// 0, which chooses the buckets. StateError if a reduction is in flight.
   void start_reduce() const;
   /// **Collective.** Waits until the gradients are reduced. StateError without start_reduce().
   void finish_reduce() const;

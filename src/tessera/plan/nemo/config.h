@@ -108,7 +108,7 @@ struct MegatronFSDPConfig {
   bool report_nan_in_param_grad = false;    // Checks the gradient of each parameter; slow.
   bool average_in_collective = false;       // Instead of a sum and a separate division.
   bool disable_bucketing = false;           // One bucket for all gradients.
-  bool calculate_per_token_loss = false;    // Loss per token instead of per sequence.
+  bool calculate_per_token_loss = false;    // Mean loss over the tokens of the whole batch.
   bool keep_fp8_transpose_cache = false;    // Faster, but needs more memory.
   bool nccl_ub = false;                     // Registers communication buffers with NCCL.
   bool fsdp_double_buffer = false;          // Two buffers for communication, allocated once.

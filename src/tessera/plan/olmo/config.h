@@ -200,7 +200,7 @@ struct TransformerPipelineParallelConfig : PipelineParallelConfig {
 struct WorldMeshConfig {
   std::optional<DataParallelConfig> dp = std::nullopt;      // Required by all others.
   std::optional<TensorParallelConfig> tp = std::nullopt;    // Not together with ep.
-  std::optional<ContextParallelConfig> cp = std::nullopt;   // Without a style of attention.
+  std::optional<ContextParallelConfig> cp = std::nullopt;   // The degree alone, without a style.
   std::optional<PipelineParallelConfig> pp = std::nullopt;  // Only the degree matters.
   std::optional<ExpertParallelConfig> ep = std::nullopt;    // Needs HSDP; adds no dimension.
 

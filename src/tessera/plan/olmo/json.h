@@ -24,7 +24,7 @@ void to_json(nlohmann::json& json, const ExpertParallelConfig& config);
 void to_json(nlohmann::json& json, const PipelineParallelConfig& config);
 void to_json(nlohmann::json& json, const TransformerPipelineParallelConfig& config);
 void to_json(nlohmann::json& json, const WorldMeshConfig& config);
-/// Sets every field, absent ones to their defaults.
+/// Sets every field, absent ones to their defaults; ConfigError if a required one is absent.
 void from_json(const nlohmann::json& json, DataParallelConfig& config);
 void from_json(const nlohmann::json& json, TensorParallelConfig& config);
 void from_json(const nlohmann::json& json, ContextParallelConfig& config);
