@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 # Pages that are files outside docs/.
-MIRRORS = {"benchmarks.md": "bench/README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+MIRRORS = {"readme.md": "README.md", "benchmarks.md": "bench/README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".sh": "bash", ".toml": "toml"}
 
 shown = {}  # Path of a source that is shown → its page.
@@ -114,7 +114,7 @@ def source_page(path):
 def example_page(path):
     folder = ROOT / path
     code = (folder / "main.cpp").read_text()
-    parts = [f"# Example: {folder.name}", "", f"A program of its own in `{path}`, built by CMake against an installed Tessera, and run by the tests.", ""]
+    parts = [f"# Example: {folder.name}", "", f"A project of its own in `{path}`, for an installed Tessera. The tests compile and run its program.", ""]
     for name in ("main.cpp", "CMakeLists.txt", "expected.txt"):
         if (folder / name).exists():
             text = code if name == "main.cpp" else (folder / name).read_text()
