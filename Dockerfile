@@ -1,4 +1,6 @@
-# Tessera with a CPU LibTorch: docker build -t tessera . && docker run --rm -v "$PWD:/work" tessera train
+# Tessera with a CPU LibTorch:
+#   docker build -t tessera .
+#   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" tessera train
 FROM debian:12-slim AS build
 # Debian keeps one version of each package, so that pinned versions would break the build at the next update.
 # hadolint ignore=DL3008
@@ -25,6 +27,9 @@ RUN apt-get update \
  && useradd --create-home --uid 1000 tessera
 COPY --from=build /opt/tessera-install /usr/local
 COPY --from=build /opt/runtime/opt /opt
+# Without --data, training reads Tessera's own sources and documents.
+COPY --from=build /src/src /src/src
+COPY --from=build /src/docs /src/docs
 USER 1000
 WORKDIR /work
 ENTRYPOINT ["tessera"]

@@ -119,6 +119,15 @@ build_everything() {
 }
 
 # --peer compares the communication as well, and that needs torch.
+# All of them, without running any.
+build_benchmarks() {
+  lock_build
+  need core bench
+  configure_torch TESSERA_BENCH=ON
+  compile release bench/all
+  unlock_build
+}
+
 run_benchmarks() {
   local programs=(tessera)
   lock_build

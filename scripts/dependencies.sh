@@ -22,6 +22,8 @@ tests  | command chromedriver         | chromium-driver     | chromedriver
 tests  | command doxygen              | doxygen             | Doxygen
 tests  | command dpkg-shlibdeps       | dpkg-dev            | dpkg-shlibdeps
 tests  | command pkg-config           | pkgconf             | pkg-config
+tests  | command zsh                  | zsh                 | zsh
+tests  | command fish                 | fish                | fish
 bench  | header benchmark/benchmark.h | libbenchmark-dev    | google-benchmark
 python | python ensurepip             | python3-venv        | Python 3 with venv
 soak   | command clang++-15           | clang-15            | clang 15
@@ -149,7 +151,7 @@ bundle() { # FOLDER
 
 run_deps() {
   if [[ ${1-} == --bundle ]]; then
-    [[ -n ${2-} && $2 != -* ]] || misused "--bundle wants a folder: ./tessera deps --bundle DIR"
+    [[ -n ${2-} && $2 != -* ]] || misused "--bundle requires a folder: ./tessera deps --bundle DIR"
     bundle "$2"
   elif (($#)); then
     misused "unknown flag '$1'; usage: ./tessera deps [--bundle DIR]"

@@ -25,7 +25,7 @@ run_docs() {
   local site work=$root/build/site-work environment
   site=$root/build/site
   if [[ ${1-} == --to ]]; then
-    [[ -n ${2-} && $2 != -* ]] || misused "--to wants a folder: ./tessera docs --to DIR"
+    [[ -n ${2-} && $2 != -* ]] || misused "--to requires a folder: ./tessera docs --to DIR"
     site=$(realpath -m "$2")
     shift 2
   fi

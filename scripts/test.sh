@@ -118,6 +118,7 @@ run_tests() {
   test_core_in asan "${flags[@]}"
   if [[ -n $soak ]]; then
     need soak
+    build_benchmarks
     TESSERA_SHM=0 run_ctest release -L ranks "${flags[@]}"  # Over Gloo, what went through shared memory before.
     test_core_in tsan "${flags[@]}"
     test_ranks_in asan-torch "${flags[@]}"
