@@ -58,7 +58,7 @@ double median(std::vector<double> values) {
   return values[kSteps / 2];
 }
 
-// By the clock, and the CPU time of a rank, for machines that do other work as well; the slowest
+// Wall-clock time, and the CPU time of a rank, for machines that do other work as well; the slowest
 // rank counts.
 void measure(const World& world, const std::string& name, Json& figures,
              const std::function<void()>& body) {

@@ -74,7 +74,7 @@ double cpu_now() {
 }
 
 struct Times {
-  double median = 0;  // By the clock.
+  double median = 0;  // Wall-clock time.
   double cpu = 0;     // On average.
 };
 

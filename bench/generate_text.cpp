@@ -4,8 +4,8 @@
 //   generate_text FOLDER PROMPTS LENGTH TOKENS THREADS
 //
 // Token i of prompt r is (7·i + 13·r + 1) modulo the vocabulary. Prints a JSON object: the seconds
-// until the first tokens are there, the seconds of the tokens behind them, by the clock and of the
-// processor, and all new tokens.
+// until the first tokens are there, the seconds of the tokens after them (wall-clock time and CPU
+// time), and all new tokens.
 #include <ATen/Parallel.h>
 
 #include <chrono>
@@ -70,7 +70,7 @@ int main(int count, char** arguments) {
     std::vector<int64_t> numbers;
     for (int i = 2; i < count; ++i) {
       numbers.push_back(tessera::to_integer(arguments[i]).value_or(0));
-      TSR_CHECK(numbers.back() > 0, "'", arguments[i], "' is no positive number");
+      TSR_CHECK(numbers.back() > 0, "'", arguments[i], "' is not a positive number");
     }
     TSR_CHECK(numbers.size() == 4, "usage: generate_text FOLDER PROMPTS LENGTH TOKENS THREADS");
     tessera::run(arguments[1], numbers);

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// The peer's tables of one stage a rank hold the reduction of gradients from the start.
+// The peer's tables of one stage per rank hold the reduction of gradients from the start.
 void make(benchmark::State& state, const ScheduleConfig& config) {
   const bool reduces = is_single_stage(config.kind);
   for (auto _ : state) {

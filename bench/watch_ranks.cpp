@@ -72,7 +72,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// The share of a core that signs of life take while the rank does nothing else.
+// The share of a core that heartbeats take while the rank does nothing else.
 double watching_share() {
   constexpr std::chrono::seconds kIdle{10};
   const double before = cpu_seconds();
@@ -123,7 +123,7 @@ int run() {
                 median(with_us[1]), median(without_us[0]), median(without_us[1]));
     std::printf("recording: %.3f us an operation, %.2f %% of it\n", recording,
                 100 * recording / operation);
-    std::printf("signs of life: %.3f %% of a core (rank 0, with the store)\n", 100 * share);
+    std::printf("heartbeats: %.3f %% of a core (rank 0, with the store)\n", 100 * share);
   }
   watched.close();
   return 0;

@@ -62,7 +62,7 @@ def load_run(paths):
         if (dump["job"], dump["restart"]) != (first["job"], first["restart"]):
             raise BadInput(f"{path} is of another job or attempt than {paths[0]}; give the dumps of one")
         if dump["rank"] in run:
-            raise BadInput(f"{path} is a second dump of rank {dump['rank']}; give one dump a rank")
+            raise BadInput(f"{path} is a second dump of rank {dump['rank']}; give one dump per rank")
         run[dump["rank"]] = dump
     return run
 

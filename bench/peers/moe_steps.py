@@ -2,7 +2,7 @@
 """moe_steps.py TESSERA PEER [ROUNDS]: steps of tiny-moe in one process, in turns with PEER, a script with the commands `init`, `data` and
 `train` of a Mixtral of transformers that prints a record with `ms_per_step`. One thread each, fp32, 8 x 128 tokens.
 
-Prints medians by the clock, and CPU time (user and system) per step, as the difference between a long and a short run: that is the
+Prints medians in wall-clock time, and CPU time (user and system) per step, as the difference between a long and a short run: that is the
 figure to read while other work runs on the same cores."""
 import json
 import os
@@ -60,4 +60,4 @@ with tempfile.TemporaryDirectory() as work:
         clock.append(a[0] / b[0])
         cpu.append(a[1] / b[1])
         print(f"ours {a[0]:.0f} ms, {a[1]:.0f} ms of CPU; theirs {b[0]:.0f} ms, {b[1]:.0f} ms of CPU; ratios {clock[-1]:.2f}, {cpu[-1]:.2f}; load {os.getloadavg()[0]:.1f}", flush=True)
-    print(f"median ratio by the clock {statistics.median(clock):.2f}, of CPU time {statistics.median(cpu):.2f}; target 0.7")
+    print(f"median ratio of wall-clock time {statistics.median(clock):.2f}, of CPU time {statistics.median(cpu):.2f}; target 0.7")

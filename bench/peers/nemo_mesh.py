@@ -72,7 +72,7 @@ def best_of(side, world):
 
 
 def our_seconds(bench):
-    """By name and size of the world; the median of three repetitions, by the clock."""
+    """By name and size of the world; the median of three repetitions, in wall-clock time."""
     flags = ["--benchmark_format=json", "--benchmark_repetitions=3"]
     report = json.loads(subprocess.run([bench, *flags], check=True, capture_output=True, text=True).stdout)
     medians = [run for run in report["benchmarks"] if run.get("aggregate_name") == "median"]

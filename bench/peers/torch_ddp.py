@@ -28,7 +28,7 @@ def model_of(torch, width):
 
 
 def time_steps(torch, width, rows, steps):
-    """The median step by the clock, and the CPU time of all threads, on average; the slowest rank counts."""
+    """The median step in wall-clock time, and the CPU time of all threads, on average; the slowest rank counts."""
     # With gradients as views, the faster of its two ways.
     model = torch.nn.parallel.DistributedDataParallel(model_of(torch, width), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, foreach=True)

@@ -267,7 +267,7 @@ def compare_ranks(tessera, peer, shape, folder):
 
 
 def print_head():
-    print(f"{'ms a step, median; best of ' + str(ROUNDS) + ' runs':60}{'ours':>8}{'torch':>8}{'ours/torch':>12}{'losses differ by':>18}")
+    print(f"{'ms per step, median; best of ' + str(ROUNDS) + ' runs':60}{'ours':>8}{'torch':>8}{'ours/torch':>12}{'losses differ by':>18}")
 
 
 def compare(tessera, peer):

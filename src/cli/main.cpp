@@ -32,24 +32,29 @@ int explain_unknown(std::string_view word) {
   return kBadUsage;
 }
 
+// Builds and packages without LibTorch do not have it.
+std::filesystem::path torch_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tessera-torch";
+}
+
 // Replaces this process with `tessera-torch`, with the same arguments.
 int exec_torch(char** argv) {
-  const auto self = std::filesystem::read_symlink("/proc/self/exe");
-  const auto program = self.parent_path() / "tessera-torch";
+  const std::filesystem::path program = torch_program();
   execv(program.c_str(), argv);
   throw DataError(concat("the verb '", argv[1], "' needs LibTorch, but ", program.string(),
                          " cannot be started (", std::strerror(errno),
-                         "); build with LibTorch: ./tessera build, or cmake -DTESSERA_TORCH=ON"));
+                         "); in a checkout of Tessera, ./tessera ", argv[1],
+                         " builds with LibTorch and runs it (with cmake: -DTESSERA_TORCH=ON)"));
 }
 
 int run(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << help_text();
+    std::cerr << help_text(std::filesystem::exists(torch_program()));
     return kBadUsage;
   }
   const std::string word = argv[1];
   if (word == "--help" || word == "-h" || word == "help") {
-    std::cout << help_text();
+    std::cout << help_text(std::filesystem::exists(torch_program()));
     return kOk;
   }
   if (word == "--version") {

@@ -39,14 +39,15 @@ const Verb* find_verb(std::string_view name) {
   return at == kVerbs.end() ? nullptr : &*at;
 }
 
-std::string help_text() {
+std::string help_text(bool has_torch) {
   std::string text =
       "Tessera: N-D parallel training on LibTorch.\n\n"
       "Usage: tessera <verb> [flags]\n\nVerbs:\n";
   for (const Verb& verb : kVerbs) {
     std::string name(verb.name);
     name.resize(12, ' ');
-    text += concat("  ", name, verb.summary, "\n");
+    const bool works = has_torch || verb.run != nullptr;
+    text += concat("  ", name, verb.summary, works ? "" : " (needs LibTorch)", "\n");
   }
   return text +
          "\n`tessera <verb> --help` lists a verb's flags; `tessera --version` the version.\n";

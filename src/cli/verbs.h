@@ -19,8 +19,8 @@ struct Verb {
 std::vector<std::string> verb_names();
 const Verb* find_verb(std::string_view name);
 
-/// What `tessera --help` prints.
-std::string help_text();
+/// What `tessera --help` prints. Without LibTorch it marks the verbs that need it.
+std::string help_text(bool has_torch);
 
 /// Each is implemented in its verb's folder.
 int run_ranks(const std::vector<std::string>& arguments);

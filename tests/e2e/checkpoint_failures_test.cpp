@@ -65,7 +65,7 @@ TEST_F(Checkpointed, AFullDiskCostsOneCheckpointAndNotTheRun) {
     const Finished full =
         testkit::run(concat("ulimit -f ", blocks, "; ", TESSERA_PROGRAM,
                             " train --resume --run-dir ", run_, " --steps ", steps));
-    EXPECT_NE(full.err.find("was not saved, and the run goes on"), std::string::npos) << full.err;
+    EXPECT_NE(full.err.find("was not saved, and the run continues"), std::string::npos) << full.err;
     EXPECT_EQ(latest(), before);
     expect_ok(" checkpoint verify " + run_);
     for (const auto& entry : fs::directory_iterator(checkpoints_)) {
@@ -150,7 +150,7 @@ TEST_F(CheckpointDisk, ThatIsFullAtAnyByteKeepsTheLastCheckpoint) {
   const Finished result = on_disk(script);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(count_of(result.out, "filler\nlatest\nstep-00000001\n"), count) << result.out;
-  EXPECT_EQ(count_of(result.err, "was not saved, and the run goes on"), 2 * count) << result.err;
+  EXPECT_EQ(count_of(result.err, "was not saved, and the run continues"), 2 * count) << result.err;
   EXPECT_GE(count_of(result.err, "No space left on device"), count / 2) << result.err;
   EXPECT_GE(count_of(result.err, "the checkpoint needs "), count / 4) << result.err;
 }

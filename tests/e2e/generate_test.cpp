@@ -41,8 +41,8 @@ TEST_F(GenerateVerb, RefusesPromptsThatTheModelCannotRead) {
   expect_refused("--model model --prompt-ids 1 --prompt-ids 47,48 --tokens 4", 2,
                  "prompt 1 has the token 48, but the model's vocabulary has 48");
   expect_refused("--model model --prompt-ids 1,-1", 2, "prompt 0 has the token -1");
-  expect_refused("--model model --prompt-ids 1,x", 2, "--prompt-ids 1,x is no list of tokens");
-  expect_refused("--model model --prompt-ids 99999999999999999999", 2, "is no list of tokens");
+  expect_refused("--model model --prompt-ids 1,x", 2, "--prompt-ids 1,x is not a list of tokens");
+  expect_refused("--model model --prompt-ids 99999999999999999999", 2, "is not a list of tokens");
   expect_refused("--model model --prompt ''", 2, "prompt 0 has no tokens");
   expect_refused("--model model --prompt \"$(printf 'a\\377b')\"", 1,
                  "the text is not UTF-8 at byte 1 of 3");
@@ -76,8 +76,8 @@ TEST_F(GenerateVerb, RefusesATokenizerOfAnotherModel) {
 }
 
 TEST_F(GenerateVerb, RefusesOptionsThatNoDistributionHas) {
-  expect_refused("--prompt-ids 1", 2, "a model is wanted");
-  expect_refused("--model model", 2, "a prompt is wanted");
+  expect_refused("--prompt-ids 1", 2, "a model is required");
+  expect_refused("--model model", 2, "a prompt is required");
   expect_refused("--model none --prompt-ids 1", 1, "none");
   expect_refused("--model model --prompt-ids 1 --tokens 0", 2, "the number of new tokens is 0");
   expect_refused("--model model --prompt-ids 1 --temperature -1", 2, "a temperature of -1");

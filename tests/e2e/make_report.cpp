@@ -4,9 +4,9 @@
 
 #include "cli/files.h"
 #include "tessera/base/text.h"
-#include "tessera/draw/rank_grid.h"
 #include "tessera/draw/report_page.h"
 #include "tessera/draw/timeline_svg.h"
+#include "tessera/run/report.h"
 #include "tessera/schedule/generate.h"
 #include "tessera/schedule/measure.h"
 #include "tests/testkit/jitter.h"
@@ -52,53 +52,40 @@ std::vector<ReportChart> charts(int64_t steps) {
           {.title = "Speed",
            .unit = "tokens/s",
            .series = {series("speed", steps, [](double, double n) { return 8100 + 240 * n; })}},
-          {.title = "Memory", .unit = "MiB", .series = {series("memory", steps, [](double, double) {
-                                               return 412.5;
-                                             })}}};
+          {.title = "Peak memory",
+           .unit = "MiB",
+           .series = {series("memory", steps, [](double, double) { return 412.5; })}}};
 }
 
 std::vector<ReportPicture> pipeline() {
   const Schedule schedule = generate({.kind = ScheduleKind::k1F1B, .pp = 2, .microbatches = 4});
   const Costs costs{.forward = {10}, .input_grad = {11}, .weight_grad = {9}, .message = {0.5}};
   const Simulation real = testkit::JitteryRun(schedule, costs, 0.15).perform();
-  const Timeline measured(schedule, real, "1F1B, measured");
-  const Timeline simulated(schedule, simulate(schedule, measure_costs(schedule, real)),
-                           "1F1B, simulated");
-  return {{.title = "A real step",
-           .words = "Step 120, as the ranks recorded it.",
-           .svg = draw_svg({&measured, 1}, "Step 120", "times in ms")},
-          {.title = "Its simulation",
-           .words = "The same schedule with the median times of that step.",
-           .svg = draw_svg({&simulated, 1}, "Simulated", "times in ms")}};
-}
-
-ReportPicture mesh() {
-  const RankGrid grid{
-      .world = 4,
-      .ranks_per_node = 8,
-      .panels = {{"dp", "2 groups of 2", {0, 1, 0, 1}}, {"pp", "2 groups of 2", {0, 0, 1, 1}}},
-      .focus = {}};
-  return {
-      .title = "Who works with whom", .words = "", .svg = draw_svg(grid, "4 ranks", "dp 2, pp 2")};
+  const Simulation simulation = simulate(schedule, measure_costs(schedule, real));
+  const std::vector<Timeline> timelines{{schedule, real, "1F1B, measured"},
+                                        {schedule, simulation, "1F1B, simulated"}};
+  return {{.title = "Step 120 as it ran, and simulated",
+           .words = "In milliseconds, on one axis.",
+           .svg = draw_svg(timelines, "1F1B", timelines[0].shape_text())}};
 }
 
 ReportPage page(int64_t steps) {
   return {
-      .title = "A training run",
+      .title = "Training tiny",
       .summary = "A Llama of 3,212,800 parameters went from 5.53 to 1.62 in 1:57.",
       .charts = charts(steps),
-      .run = {{"command",
+      .run = {{"Command",
                "tessera train --model.layers=4 --train.steps=230 --run-dir runs/example"},
-              {"started", "2026-02-03 10:20:30"},
-              {"duration", "1:57"},
-              {"versions", "Tessera 0.1.0, LibTorch 2.13.0"},
+              {"Started", "2026-02-03 10:20:30"},
+              {"Duration", "1:57"},
+              {"Versions", "Tessera 0.1.0, LibTorch 2.13.0"},
               {"name", "<b onclick=alert(1)>&\nsecond line"}},
       .configuration =
           {{.title = "model", .facts = {{"layers", "4"}, {"hidden", "192"}, {"heads", "6"}}},
            {.title = "train",
             .facts = {{"steps", concat(steps)}, {"batch", "16"}, {"seq", "256"}, {"lr", "0.002"}}},
            {.title = "data", .facts = {{"paths", "src docs"}, {"seed", "1"}}}},
-      .mesh = {mesh()},
+      .mesh = mesh_pictures({.nproc = 4, .dp = 2, .pp = 2}),
       .pipeline = pipeline()};
 }
 

@@ -148,7 +148,7 @@ TEST(Ranks, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--svg ''", 1, "cannot write"},
       {"--wolrd 8", 2, "did you mean '--world'?"},
       {"--world 8192 --svg x.svg", 2, "--svg draws worlds of up to 1024"},
-      {"--world 8 --dp 2", 2, "it is world / (tp·cp·pp)"},
+      {"--world 8 --dp 2", 2, "dp follows from the other sizes: world / (tp·cp·pp)"},
       {"--world 8 --svg /no/such/folder/x.svg", 1, "cannot write /no/such/folder/x.svg"},
       {"--world 8 --html /no/such/folder/x.html", 1, "cannot write /no/such/folder/x.html"},
       {"--world 8192 --html x.html", 2, "--html explains worlds of up to 4096"},

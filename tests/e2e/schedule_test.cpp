@@ -115,10 +115,10 @@ TEST_F(ScheduleVerb, MemoryLimits) {
 TEST_F(ScheduleVerb, ComparesKindsOnOneAxis) {
   const std::string text = said("--compare gpipe,1f1b,zbv --pp 4 --microbatches 8");
   expect_in(text,
-            "schedule       stages a rank  makespan  bubble  peak activations\n"
-            "GPipe                      1        33  27.3 %                 8\n"
-            "1F1B                       1        33  27.3 %                 4\n"
-            "ZBVZeroBubble              2        51   5.9 %                 8\n");
+            "schedule       stages per rank  makespan  bubble  peak activations\n"
+            "GPipe                        1        33  27.3 %                 8\n"
+            "1F1B                         1        33  27.3 %                 4\n"
+            "ZBVZeroBubble                2        51   5.9 %                 8\n");
   expect_in(text, "ranks with more stages do more work; --same-work evens it");
   expect_in(said("--compare 1f1b,interleaved,zbv --pp 4 --microbatches 8 --same-work"),
             "Peaks in activations of all layers of a rank: 1F1B 4, Interleaved1F1B 5.5, "
@@ -202,6 +202,8 @@ TEST_F(ScheduleVerb, BadInputNamesTheValueTheRuleAndTheFix) {
       {"--kind 1f1 --pp 4 --microbatches 8", 2, "did you mean '1f1b'?"},
       {"--kind 1f1b --pp 4", 2, "--microbatches is missing"},
       {"--microbatches 4", 2, "--pp is missing"},
+      {"--kind foo", 2, "no schedule is called 'foo'"},
+      {"--compare 1f1b,foo", 2, "no schedule is called 'foo'"},
       {"--kind 1f1b --pp 8 --microbatches 4", 2, "raise microbatches to 8 or choose GPipe"},
       {"--kind 1f1b --pp 0 --microbatches 4", 2, "pp is 0, but must be at least 1"},
       {"--kind zbh1 --pp -3 --microbatches 4", 2, "pp is -3, but must be at least 1"},

@@ -53,7 +53,7 @@ TEST_F(TokenizeVerb, SaysWhatIsWrong) {
     EXPECT_EQ(done.code, code) << flags;
     EXPECT_NE(done.out.find(words), std::string::npos) << done.out;
   };
-  refused("", 2, "a model, texts and an output are wanted");
+  refused("", 2, "a model, texts and an output are required");
   refused("--model . --in a.txt --out t.bin", 1,
           "has no tokenizer.json; a model without one reads");
   refused("--model model --in a.txt --out t.bin --eos x!", 2, "--eos x! is not a token of model");

@@ -80,5 +80,22 @@ TEST_F(Train, RefusesFlagsThatContradictEachOther) {
   expect_refused(fixed("--stepps 5"), 2, "--steps");
 }
 
+// One line, before ranks start: a report of the failed job would hide it.
+TEST_F(Train, RefusesAGpuThatIsNotThere) {
+  const std::string hidden = concat("CUDA_VISIBLE_DEVICES= ", TESSERA_PROGRAM);
+  const auto refused = [&](const std::string& arguments) {
+    const Finished result = testkit::run(concat(hidden, arguments));
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_EQ(result.err,
+              "tessera: device 'cuda' is not available in this build or on this machine; use cpu\n")
+        << arguments;
+    EXPECT_FALSE(fs::exists(run_)) << arguments;
+  };
+  refused(" train --device cuda --run-dir " + run_);
+  refused(" train --device cuda --nproc 1 --run-dir " + run_);
+  refused(concat(" eval --device cuda --nproc 2 --model ", kModels, "untied --data ", tokens_));
+  refused(concat(" generate --device cuda --prompt-ids 1 --model ", kModels, "untied"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -69,7 +69,7 @@ int run_checkpoint(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> names;
   for (const Action& action : kActions) names.emplace_back(action.name);
-  TSR_CHECK(!word.empty(), "an action is wanted: tessera checkpoint ", join(names, "|"));
+  TSR_CHECK(!word.empty(), "an action is required: tessera checkpoint ", join(names, "|"));
   throw ConfigError(concat("unknown action '", word, "'", did_you_mean(word, names), "; there are ",
                            join(names, ", ")));
 }

@@ -128,7 +128,7 @@ void add_flags(CLI::App& app, Flags& flags, const char* from) {
 
 void check_flags(const Flags& flags, const char* action) {
   constexpr int64_t kMostRanks = 99'999;  // File names have five digits.
-  TSR_CHECK(!flags.to.empty(), "two paths are wanted: tessera checkpoint ", action, " FROM TO");
+  TSR_CHECK(!flags.to.empty(), "two paths are required: tessera checkpoint ", action, " FROM TO");
   TSR_CHECK(*flags.ranks >= 1 && *flags.ranks <= kMostRanks, "--ranks ", *flags.ranks,
             " is not from 1 to ", kMostRanks);
 }

@@ -180,7 +180,7 @@ int checkpoint_diff(const std::vector<std::string>& arguments) {
       ->type_name("X");
   app.add_flag("--json", flags.json, "write JSON");
   if (const auto done = parse(app, arguments)) return *done;
-  TSR_CHECK(!flags.second.empty(), "two paths are wanted: tessera checkpoint diff PATH PATH");
+  TSR_CHECK(!flags.second.empty(), "two paths are required: tessera checkpoint diff PATH PATH");
   const Checkpoint a(find_checkpoint(flags.first));
   const Checkpoint b(find_checkpoint(flags.second));
   const auto found = differences(a, b, flags.tolerance);

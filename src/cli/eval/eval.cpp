@@ -42,7 +42,9 @@ bool is_for_eval(const ConfigField& field) {
   constexpr std::array kKeys{"data.paths",  "data.kind",    "data.tokenizer", "data.cache",
                              "data.seq",    "data.batch",   "data.documents", "data.document_end",
                              "train.dtype", "train.device", "train.threads",  "run.timeout"};
-  return field.section == "parallel" || std::ranges::find(kKeys, field.name()) != kKeys.end();
+  constexpr std::array kBackward{"recompute", "reduce", "reduce_dtype"};
+  if (std::ranges::find(kKeys, field.name()) != kKeys.end()) return true;
+  return field.section == "parallel" && std::ranges::find(kBackward, field.key) == kBackward.end();
 }
 
 /// What is evaluated.
@@ -142,9 +144,8 @@ int evaluate_here(const Flags& flags, const Subject& subject, bool is_first) {
 
 int run_eval(const std::vector<std::string>& arguments) {
   CLI::App app(
-      "The loss of a model over all tokens of texts or token files, as perplexity and bits per "
-      "byte, "
-      "too: of a Hugging Face folder, a run or a checkpoint, in any layout.",
+      "Prints the loss, perplexity and bits per byte of a model over all tokens of texts or token "
+      "files. The model is a Hugging Face folder, a run or a checkpoint; any layout works.",
       "tessera eval");
   Flags flags;
   app.add_option("--model", flags.model, "a Hugging Face folder, a run directory or a checkpoint")
@@ -152,7 +153,7 @@ int run_eval(const std::vector<std::string>& arguments) {
   app.add_flag("--json", flags.json, "print JSON");
   add_config_flags(app, flags.layers, is_for_eval);
   if (const auto done = parse(app, arguments)) return *done;
-  TSR_CHECK(!flags.model.empty(), "a model is wanted: give --model DIR");
+  TSR_CHECK(!flags.model.empty(), "a model is required: give --model DIR");
   const Subject subject = subject_of(flags);
   check_evaluation(subject.config);
   const LaunchInfo launch_info = read_launch_info(process_environment());

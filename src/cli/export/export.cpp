@@ -153,7 +153,7 @@ int run_export(const std::vector<std::string>& arguments) {
   app.add_flag("--ema", flags.ema, "the averaged weights of its newest checkpoint (--ema-decay)");
   if (const auto done = parse(app, arguments)) return *done;
 
-  TSR_CHECK(!flags.folder.empty(), "a run and a new folder are wanted: tessera export RUN DIR");
+  TSR_CHECK(!flags.folder.empty(), "a run and a new folder are required: tessera export RUN DIR");
   const int64_t shard_bytes = parse_bytes(flags.shard_size);
   // Averages are in checkpoints alone.
   const ModelSource source =

@@ -22,6 +22,7 @@
 #include "tessera/launch/launcher.h"
 #include "tessera/run/model_source.h"
 #include "tessera/run/tokenizer_files.h"
+#include "tessera/train/train_model.h"
 
 namespace tessera::cli {
 namespace {
@@ -47,17 +48,17 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->type_name("A,B,…")
       ->allow_extra_args(false);
   add_integer(app, "--tokens", flags.tokens, "the most new tokens per prompt (128)");
-  app.add_flag("--greedy", flags.greedy, "always the likeliest token");
+  app.add_flag("--greedy", flags.greedy, "always the most likely token");
   app.add_option("--temperature", flags.temperature,
-                 "below 1: likelier tokens more often; 0: as --greedy (1)")
+                 "below 1: likely tokens more often; 0: as --greedy (1)")
       ->type_name("X");
-  add_integer(app, "--top-k", flags.top_k, "only the likeliest tokens, so many; 0: all (0)");
+  add_integer(app, "--top-k", flags.top_k, "sample from the N most likely tokens; 0: from all (0)");
   app.add_option("--top-p", flags.top_p,
-                 "only the likeliest tokens whose probabilities add up to this (1)")
+                 "sample from the most likely tokens whose probabilities add up to X (1)")
       ->type_name("X");
   add_integer(app, "--seed", flags.seed, "another seed draws other tokens (0)");
-  app.add_flag("--no-stop", flags.no_stop, "go on behind tokens that end a text");
-  app.add_flag("--ids", flags.ids, "print the new tokens as numbers, a line per prompt");
+  app.add_flag("--no-stop", flags.no_stop, "continue after end-of-text tokens");
+  app.add_flag("--ids", flags.ids, "print the new tokens as numbers, one line per prompt");
   app.add_option("--tokenizer", flags.tokenizer,
                  "the folder of tokenizer.json, if the model's has none")
       ->type_name("DIR");
@@ -80,7 +81,7 @@ TokenIds parse_ids(const std::string& text) {
   for (const std::string_view word : split(text, ',')) {
     const auto id = to_integer(word);
     TSR_CHECK(id.has_value(), "--prompt-ids ", visible(text),
-              " is no list of tokens; give numbers ", "with commas, e.g. 1,2,3");
+              " is not a list of tokens; give numbers ", "with commas, e.g. 1,2,3");
     ids.push_back(*id);
   }
   return ids;
@@ -201,10 +202,11 @@ int run_generate(const std::vector<std::string>& arguments) {
   Flags flags;
   add_flags(app, flags);
   if (const auto done = parse(app, arguments)) return *done;
-  TSR_CHECK(!flags.model.empty(), "a model is wanted: give --model DIR");
+  TSR_CHECK(!flags.model.empty(), "a model is required: give --model DIR");
   TSR_CHECK(!flags.prompts.empty() || !flags.prompt_ids.empty(),
-            "a prompt is wanted: give --prompt TEXT or --prompt-ids A,B,…");
+            "a prompt is required: give --prompt TEXT or --prompt-ids A,B,…");
   check(sampling_of(flags));
+  check_device(flags.device);
   const int64_t ranks = flags.tp.value_or(1);
   TSR_CHECK(ranks > 0, "--tp is ", ranks, "; give 1 or more");
   const bool is_rank = read_launch_info(process_environment()).launcher != "none";

@@ -52,7 +52,8 @@ void refuse_dp(CLI::App& app, const Dialect& dialect) {
   if (flag != dialect.flags.end() && flag->name == "--dp") return;
   const std::string message =
       flag == dialect.flags.end()
-          ? "--dp is not given but follows: it is world / (tp·cp·pp)"
+          ? concat("--dp is not a flag of ", dialect.name,
+                   "; dp follows from the other sizes: world / (tp·cp·pp)")
           : concat("--dp is not a flag of ", dialect.name, "; there it is ", flag->name);
   app.add_option_function<std::string>(
          "--dp", [message](const std::string&) { throw ConfigError(message); })

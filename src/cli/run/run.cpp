@@ -47,7 +47,7 @@ void add_node_flags(CLI::App& app, Flags& flags) {
       app, "--nnodes", "N", [&](const std::string& text) { set_nnodes(text, options); },
       "number of nodes (1), or MIN:MAX, which means --min-nodes MIN");
   add_integer(app, "--min-nodes", options.min_nodes,
-              "go on with so few nodes if lost ones do not rejoin in time (--nnodes)");
+              "continue with as few as N nodes if lost ones do not rejoin in time (--nnodes)");
   add_integer(app, "--node-rank", options.node_rank, "this node's number (order of arrival)");
   add_text(
       app, "--rdzv-endpoint", "HOST[:PORT]",

@@ -165,6 +165,7 @@ void check_together(const ScheduleFlags& flags) {
   check_units(flags);
   TSR_CHECK(!flags.csv_in || !flags.kind, "--kind ", flags.kind.value_or(""),
             " and --csv-in are two schedules; name further ones with --compare");
+  static_cast<void>(flags.kinds());  // Unknown names are refused before sizes are asked for.
   TSR_CHECK(
       flags.csv_in || flags.from_trace || flags.is_example() || (flags.pp && flags.microbatches),
       flags.pp ? "--microbatches" : "--pp",

@@ -66,7 +66,7 @@ std::string memory_text(double share) {
 std::string others_table(const RecordedView& view) {
   Table table;
   table.add_column("schedule");
-  for (const char* title : {"stages a rank", "makespan", "time", "memory"}) {
+  for (const char* title : {"stages per rank", "makespan", "time", "memory"}) {
     table.add_column(title, Align::kRight);
   }
   const Schedule& present = view.step.schedule;
@@ -82,7 +82,7 @@ std::string others_table(const RecordedView& view) {
 
 std::string stages_text(const Schedule& schedule) {
   const int64_t stages = schedule.num_stages() / schedule.pp();
-  return stages == 1 ? "1 stage a rank" : concat(stages, " stages a rank");
+  return stages == 1 ? "1 stage per rank" : concat(stages, " stages per rank");
 }
 
 std::string advice(const RecordedView& view) {

@@ -46,7 +46,7 @@ std::string rank_extremes(const ScheduleView& view) {
 std::string comparison(std::span<const ScheduleView> views, std::span<const Timeline> timelines) {
   Table table;
   table.add_column("schedule");
-  for (const char* title : {"stages a rank", "makespan", "bubble", "peak activations"}) {
+  for (const char* title : {"stages per rank", "makespan", "bubble", "peak activations"}) {
     table.add_column(title, Align::kRight);
   }
   for (size_t i = 0; i < views.size(); ++i) {

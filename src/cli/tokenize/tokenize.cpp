@@ -56,7 +56,7 @@ void print_result(const Flags& flags, const TokenizeJob& job, const TokenizeProg
   std::cout << concat(visible(flags.output), ": ", with_thousands(done.tokens), " tokens (",
                       to_string(job.dtype), ") of ", with_thousands(done.documents - done.skipped),
                       done.documents - done.skipped == 1 ? " document" : " documents",
-                      done.skipped > 0 ? concat("; ", done.skipped, " files are no text") : "",
+                      done.skipped > 0 ? concat("; ", done.skipped, " files are not text") : "",
                       "\n", "Train on it: ", called_as(), " train --model ", visible(flags.model),
                       " --data ", visible(flags.output), kind_flag(job), "\n");
 }
@@ -66,7 +66,7 @@ void print_result(const Flags& flags, const TokenizeJob& job, const TokenizeProg
 int run_tokenize(const std::vector<std::string>& arguments) {
   CLI::App app(
       "Encodes texts by a Hugging Face folder's tokenizer.json and writes the token ids to one "
-      "file. Each text file is a document. The same command goes on after an interruption.",
+      "file. Each text file is a document. The same command continues after an interruption.",
       "tessera tokenize");
   Flags flags;
   app.add_option("--model", flags.model, "the folder of tokenizer.json")->type_name("DIR");
@@ -78,7 +78,7 @@ int run_tokenize(const std::vector<std::string>& arguments) {
              "type of the ids: auto is u16 if all of them fit");
   app.add_option(
          "--eos", flags.eos,
-         "token behind each document (default: that of config.json, generation_config.json or "
+         "token appended to each document (default: that of config.json, generation_config.json or "
          "tokenizer_config.json)")
       ->type_name("TOKEN");
   app.add_flag("--no-special", flags.no_special,
@@ -89,7 +89,7 @@ int run_tokenize(const std::vector<std::string>& arguments) {
 
   TSR_CHECK(
       !flags.model.empty() && !flags.inputs.empty() && !flags.output.empty(),
-      "a model, texts and an output are wanted: tessera tokenize --model DIR --in FILES --out "
+      "a model, texts and an output are required: tessera tokenize --model DIR --in FILES --out "
       "tokens.bin");
   const Tokenizer tokenizer = Tokenizer::read(flags.model);
   const ModelTokens model = read_model_tokens(flags.model, tokenizer);

@@ -33,7 +33,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->type_name("FILES");
   app.add_option("--out", flags.out, "file for the trace (trace.json)")->type_name("FILE");
   add_color(app, flags.color);
-  app.footer("ui.perfetto.dev opens the trace. Times are by the clock of each rank's host.\n");
+  app.footer("ui.perfetto.dev opens the trace. Times are those of each host's clock.\n");
 }
 
 // The dumps in a folder, or the path itself.

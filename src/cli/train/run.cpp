@@ -257,7 +257,7 @@ void save_tokenizer(const TrainConfig& config, int64_t vocab_size) {
 std::string save_text(const SaveReport& report) {
   if (!report.succeeded()) {
     return concat("warning: ", report.path,
-                  " was not saved, and the run goes on: ", visible(report.error));
+                  " was not saved, and the run continues: ", visible(report.error));
   }
   const double megabytes = static_cast<double>(report.bytes) / 1e6;
   return concat("saved ", report.path, ": ", fixed(megabytes, 1), " MB in ",

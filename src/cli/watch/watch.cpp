@@ -47,7 +47,7 @@ int run_watch(const std::vector<std::string>& arguments) {
       ->type_name("N")
       ->check(CLI::Range(1, 65535));
   if (const auto done = parse(app, arguments)) return *done;
-  TSR_CHECK(!run.empty(), "a run directory is wanted: tessera watch RUN");
+  TSR_CHECK(!run.empty(), "a run directory is required: tessera watch RUN");
 
   LiveReport report(run);
   PageServer server(port, [&](std::string_view path) { return page_of(report, path); });

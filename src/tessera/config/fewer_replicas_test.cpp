@@ -41,7 +41,7 @@ TEST(FewerReplicas, KeepWholeGroupsOfShards) {
                        "whole groups of shards"));
   EXPECT_TRUE(contains(message_of<ConfigError>(
                            [&] { with_fewer_replicas(run_of({.nproc = 4, .dp = 2, .tp = 2}), 3); }),
-                       "3 of 4 ranks left, which is no multiple of tp·cp·pp = 2"));
+                       "3 of 4 ranks left, which is not a multiple of tp·cp·pp = 2"));
 }
 
 TEST(FewerReplicas, ASingleOneShardsNothing) {

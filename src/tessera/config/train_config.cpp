@@ -292,7 +292,7 @@ TrainConfig with_fewer_replicas(TrainConfig config, int64_t ranks) {
   const int64_t full = parallel.dp;
   const int64_t others = parallel.nproc / full;
   TSR_CHECK(ranks < parallel.nproc && ranks % others == 0, "the run has ", ranks, " of ",
-            parallel.nproc, " ranks left, which is no multiple of tp·cp·pp = ", others,
+            parallel.nproc, " ranks left, which is not a multiple of tp·cp·pp = ", others,
             "; give --min-nodes so that whole replicas are left");
   parallel.nproc = ranks;
   parallel.dp = ranks / others;

@@ -29,7 +29,7 @@ struct DataSection {
   std::vector<std::string> paths{};  // Text files, folders of them, token files.
   std::vector<double> weights{};     // Sampling weight per path; empty: by size.
   std::string kind = "auto";         // Content of the files: auto, bytes, u16 or u32.
-  std::string tokenizer{};  // The folder of tokenizer.json, by which texts are encoded; "": bytes.
+  std::string tokenizer{};  // The folder of the tokenizer.json that encodes texts; "": bytes.
   std::string cache{};      // The folder for the tokens of texts; "": beside the run directory.
   int64_t seq = 256;        // Tokens per row.
   int64_t batch = 8;        // Rows per step, over all ranks.

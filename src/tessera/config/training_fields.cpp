@@ -151,7 +151,7 @@ Fields train_fields() {
        .least = 0},
       {.key = "device",
        .target = at<&C::train, &TrainSection::device>,
-       .help = "device to train on",
+       .help = "device to compute on",
        .flag = "--device",
        .choices = [] { return Names{"cpu", "cuda"}; }},
       {.key = "validate_every",

@@ -120,7 +120,7 @@ TEST(LossCurveSvg, HasALineAndMarks) {
   EXPECT_EQ(count(svg, "<circle class=\"series1\""), 5U) << "legend and points";
   EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
   EXPECT_NE(svg.find("s &amp; t"), std::string::npos);
-  EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(svg.find("@media screen and (prefers-color-scheme: dark)"), std::string::npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 

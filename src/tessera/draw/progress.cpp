@@ -124,7 +124,7 @@ std::string progress_text(const Progress& progress) {
     text += concat("  validation ", loss_number(*progress.validation_loss));
   }
   text += concat("  ", with_thousands(std::llround(progress.tokens_per_s)), " tokens/s  ",
-                 ms_text(progress.ms), " a step");
+                 ms_text(progress.ms), " per step");
   const std::string left = left_text(progress);
   return left.empty() ? text : concat(text, "  ", left);
 }

@@ -74,14 +74,14 @@ TEST(ProgressLine, ColoursOnlyWhereAskedFor) {
 TEST(ProgressText, IsWholeAndPlain) {
   EXPECT_EQ(
       progress_text(kHalf),
-      "step 120/230 (52 %)  loss 2.134  validation 2.301  8,123 tokens/s  120 ms a step  55 s "
+      "step 120/230 (52 %)  loss 2.134  validation 2.301  8,123 tokens/s  120 ms per step  55 s "
       "left");
 }
 
 TEST(ProgressText, StrangeValuesAreShown) {
   Progress progress{.step = 1, .steps = 0, .loss = NAN, .ms = 25'000, .elapsed_s = 25};
   EXPECT_EQ(progress_text(progress),
-            "step 1/0 (0 %)  loss nan  0 tokens/s  25.0 s a step  0 s left");
+            "step 1/0 (0 %)  loss nan  0 tokens/s  25.0 s per step  0 s left");
   progress.loss = 12345.678;
   EXPECT_NE(progress_text(progress).find("loss 12345.7"), std::string::npos);
 }

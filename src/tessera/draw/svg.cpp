@@ -16,7 +16,7 @@ void open_svg(std::ostream& out, const SvgFrame& frame) {
       << "text { font-family: 'DejaVu Sans', Verdana, sans-serif; fill: #1f2430; }\n"
       << ".paper { fill: #ffffff; }\n"
       << ".title { font-size: 20px; font-weight: bold; }\n"
-      << frame.style << "@media (prefers-color-scheme: dark) {\n"
+      << frame.style << "@media screen and (prefers-color-scheme: dark) {\n"
       << "text { fill: #e8eaf0; }\n"
       << ".paper { fill: #14171e; }\n"
       << frame.dark_style << "}\n</style>\n"

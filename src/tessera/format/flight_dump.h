@@ -17,7 +17,7 @@ namespace tessera TSR_API {
 /// How far an operation got.
 enum class FlightState {
   kScheduled,  // Requested by the program.
-  kStarted,    // Passed to the back end.
+  kStarted,    // The program waits for it.
   kCompleted,
 };
 

@@ -49,7 +49,7 @@ void check(const SamplingOptions& options) {
   TSR_CHECK(options.temperature == 0 ||
                 (options.temperature >= kLeast && std::isfinite(options.temperature)),
             "a temperature of ", options.temperature,
-            " is not possible; give 0 for the likeliest token, or ", kLeast, " or more");
+            " is not possible; give 0 for the most likely token, or ", kLeast, " or more");
   TSR_CHECK(options.top_k >= 0, "top_k is ", options.top_k, "; give 0 for all tokens, or more");
   TSR_CHECK(options.top_p > 0 && options.top_p <= 1, "top_p is ", options.top_p,
             "; give more than 0, and at most 1 for all tokens");

@@ -24,7 +24,8 @@ std::vector<double> parse_numbers(std::string_view text) {
     double number = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     if (error != std::errc{} || end != word.data() + word.size()) {
-      throw DataError(concat("'", word.substr(0, 40), "' is no number of a step"));
+      throw DataError(
+          concat("'", word.substr(0, 40), "' is not a loss or gradient norm of a step"));
     }
     numbers.push_back(number);
   }

@@ -78,7 +78,7 @@ class Translator {
     const std::string range = text_.substr(at_ + 1, end - at_ - 1);
     if (range.empty() || range.find_first_not_of("0123456789,") != std::string::npos ||
         range.find(',') != range.rfind(',') || range == ",") {
-      refuse("braces that are no repetition");
+      refuse("braces that are not a repetition");
     }
     out_.text += range[0] == ',' ? concat("{0", range, "}") : concat("{", range, "}");
     at_ = end + 1;
@@ -182,7 +182,7 @@ class Translator {
   bool class_item(bool after_character) {
     if (ahead("[") || ahead("&&")) refuse("a class within a class");
     if (ahead("-") && !ahead("-]")) {
-      if (!after_character) refuse("a hyphen that is no range");
+      if (!after_character) refuse("a hyphen that is not a range");
       copy(1);
       if (ahead("\\")) check_end_of_range();
       return false;

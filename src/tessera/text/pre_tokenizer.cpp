@@ -170,7 +170,7 @@ PreTokenizer::PreTokenizer(const JsonField& field) {
 
 void PreTokenizer::add(const JsonField& field) {
   const std::string type = field.at("type").raw_text();
-  field.at("type").check(!is_byte_level_, "nothing behind ByteLevel");
+  field.at("type").check(!is_byte_level_, "nothing after ByteLevel");
   if (type == "Sequence") {
     (void)field.at("pretokenizers").list([&](const JsonField& one) {
       add(one);

@@ -71,11 +71,11 @@ void TokenDraft::resume() {
   TSR_CHECK(
       before.dump() == begun_part(nlohmann::json::parse(job_text_), position_).dump(), draft_,
       " is the unfinished output of a job with other inputs, flags or tokenizer; finish that one, "
-      "or begin anew with --restart");
+      "or start over with --restart");
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(draft_));
   if (position_.tokens <= bytes / width_of_type(job_.dtype)) return;
   throw DataError(concat(draft_, " has ", bytes, " bytes, fewer than the ", position_.tokens,
-                         " tokens that ", state_, " counts; begin anew with --restart"));
+                         " tokens that ", state_, " counts; start over with --restart"));
 }
 
 void TokenDraft::write(std::span<const int64_t> ids) {

@@ -125,7 +125,7 @@ TEST_F(TokenizeFiles, DoesNotGoOnWithAnotherJob) {
   EXPECT_EQ(message_of<ConfigError>([&] { tokenize_files(tokenizer_, one); }),
             output_ +
                 ".part is the unfinished output of a job with other inputs, flags or tokenizer; "
-                "finish that one, or begin anew with --restart");
+                "finish that one, or start over with --restart");
   one.restart = true;
   EXPECT_GT(tokenize_files(tokenizer_, one).tokens, 0);
   one.restart = false;

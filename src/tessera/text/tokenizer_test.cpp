@@ -111,7 +111,7 @@ TEST(Tokenizer, RefusesExpressionsThatMeanSomethingElse) {
   EXPECT_EQ(words("[\\P{L}]"), "the opposite of a class within a class at offset 6");
   EXPECT_EQ(words("\\p{Han}"), "the property 'Han' at offset 0");
   EXPECT_EQ(words("a{1,2}+"), "a repetition with a suffix at offset 6");
-  EXPECT_EQ(words("[\\s-\\x{4000}]"), "a hyphen that is no range at offset 3");
+  EXPECT_EQ(words("[\\s-\\x{4000}]"), "a hyphen that is not a range at offset 3");
   EXPECT_NE(words("a)").find("PCRE2 refuses the expression"), std::string::npos);
 }
 

@@ -23,7 +23,7 @@ struct Evaluation {
   std::optional<double> bits_per_byte() const;
 };
 
-/// ConfigError if the model does not fit the ranks.
+/// ConfigError if the model does not fit the ranks, or the device is not available.
 void check_evaluation(const TrainConfig& config);
 
 /// **Collective.** The loss of the model over all of the data, in rows of data.seq tokens without

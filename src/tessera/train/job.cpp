@@ -252,7 +252,7 @@ void check_paths(const DataSection& data) {
     std::error_code error;  // Other errors are those of the reader, which says more.
     const auto type = std::filesystem::status(path, error).type();
     if (type == std::filesystem::file_type::not_found) {
-      throw DataError(concat("cannot open ", path, ": No such file or directory; --data wants ",
+      throw DataError(concat("cannot open ", path, ": No such file or directory; --data takes ",
                              "text files, folders of them, or token files"));
     }
   }
@@ -272,6 +272,7 @@ void check_job(const TrainConfig& config) {
   check_paths(config.data);
   const bool resumes = check_resume(config);
   if (!resumes && !config.train.init_from.empty()) find_checkpoint(config.train.init_from);
+  check_device(config.train.device);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
   check_shape(config, shape);

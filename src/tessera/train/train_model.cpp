@@ -1,5 +1,7 @@
 #include "tessera/train/train_model.h"
 
+#include <ATen/Context.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -119,6 +121,11 @@ void record_into(const std::string& run, int64_t every, Engine& engine) {
 }
 
 }  // namespace
+
+void check_device(const std::string& name) {
+  // Only a run on GPUs needs to start CUDA.
+  if (name != "cpu") device_of(name, at::hasCUDA() ? at::kCUDA : at::kCPU);
+}
 
 int64_t TrainModel::parameter_count() const {
   return Llama(shape).parameter_count();

@@ -30,6 +30,9 @@ struct TrainModel {
 /// The shape of the model, from its files or from the configuration.
 LlamaConfig shape_of(const ModelSection& model);
 
+/// ConfigError if this process cannot use the device of that name, "cpu" or "cuda".
+void check_device(const std::string& name);
+
 /// The schedule of each replica: of the pipeline, or of the slices of a batch on one rank.
 Schedule schedule_of(const TrainConfig& config);
 

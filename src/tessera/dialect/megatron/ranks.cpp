@@ -19,7 +19,7 @@ int64_t first_rank(const Group& group) {
 
 void check_stage(const std::optional<int64_t>& vp_stage) {
   TSR_CHECK(vp_stage,
-            "vp_stage is missing; an interleaved pipeline has several stages a rank, so "
+            "vp_stage is missing; an interleaved pipeline has several stages per rank, so "
             "pass one, or ignore_virtual = true");
 }
 

@@ -60,9 +60,9 @@ class ZipArchive {
   // Offset and number of entries of the directory, from the 64-bit record if there is one.
   std::pair<uint64_t, uint64_t> directory() const {
     constexpr uint64_t kEnd = 22, kLocator = 20;
-    check(bytes_.size() >= kEnd, "it is no archive");
+    check(bytes_.size() >= kEnd, "it is not an archive");
     const uint64_t end = bytes_.size() - kEnd;  // torch.save() adds no comment.
-    check(number(end, 4) == 0x06054b50, "it is no archive");
+    check(number(end, 4) == 0x06054b50, "it is not an archive");
     const uint64_t locator = end - kLocator;
     if (end >= kLocator && number(locator, 4) == 0x07064b50) {
       const uint64_t record = number(locator + 8, 8);
@@ -131,12 +131,12 @@ SavedTensor saved_tensor(const PickleValue& value, const std::vector<int64_t>& s
     if (!good) throw DataError(concat(origin, ": ", words));
   };
   check(value.kind == Kind::kRecord && value.text == "torch._utils._rebuild_tensor_v2",
-        "it is no plain tensor");
+        "it is not a plain tensor");
   const std::vector<PickleValue>& arguments = value.items[0].items;
   check(arguments.size() >= 4 && arguments[0].text == "persistent id" &&
             arguments[0].items[0].items.size() >= 3 &&
             arguments[0].items[0].items[2].kind == Kind::kText,
-        "it is no plain tensor");
+        "it is not a plain tensor");
   check(integers(arguments[2]) == shape, "the tensor has another shape than the metadata says");
   const std::vector<int64_t> stride = integers(arguments[3]);
   check(stride.size() == shape.size() && is_contiguous(shape, stride),
