@@ -45,9 +45,8 @@ def main(folder):
             if compound.get("prot") == "private":
                 continue
             for name, element in names_of(compound).items():
-                if not is_described(element) and not (element is compound and not line_of(element)[0]):
-                    path, line = line_of(element)
-                    missing.add((path, line, name))
+                if not is_described(element):
+                    missing.add((*line_of(element), name))
     for path, line, name in sorted(missing):
         print(f"{path}:{line}: {name}")
     return 1 if missing else 0

@@ -218,7 +218,8 @@ bool has_fp8_kernels(const at::Tensor& matrix) {
 }
 
 GpuFp8Rows fp8_rows_on_gpu(const at::Tensor& matrix, const at::Tensor& largest) {
-  TSR_ASSERT(has_fp8_kernels(matrix), "rows or columns must be contiguous");
+  TSR_ASSERT(matrix.is_contiguous() || matrix.t().is_contiguous(),
+             "rows or columns must be contiguous");
   return matrix.is_contiguous() ? rows_of(matrix, largest) : columns_of(matrix.t(), largest);
 }
 

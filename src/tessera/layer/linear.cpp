@@ -136,7 +136,7 @@ void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
   const at::Tensor left = as_matrix(gradient).t();
   const at::Tensor right = as_matrix(x);
   if (takes_fp8(left, right.t(), fp8)) {
-    accumulate_gradient(weight, fp8_product(left, right.t(), fp8));
+    accumulate_gradient(weight, linear_weight_gradient(x, gradient, fp8));
   } else {
     accumulate_product(weight, left, right);
   }

@@ -228,17 +228,15 @@ void compile_for_gpus(const std::string& name, const std::string& source,
   if (path.empty()) return;
   static const kernel::detail::Compiler compiler(kernel::detail::Libraries({path}));
   const bool has_float8 = source.find("fp8") != std::string::npos;  // Older cards have none.
-  for (const char* const architecture : {"sm_80", "sm_90", "sm_100"}) {
-    if (has_float8 && std::string(architecture) == "sm_80") continue;
-    std::vector<std::string> all{concat("--gpu-architecture=", architecture), "--std=c++17",
-                                 "--ptxas-options=-v"};
-    for (const auto& flag : split(flags, ' ')) {
-      if (!flag.empty()) all.emplace_back(flag);
-    }
-    const std::string log =
-        compiler.compile(name, concat(kernel::detail::kConversions, source), all).log;
+  for (const int generation : {80, 90, 100}) {
+    if (has_float8 && generation == 80) continue;
+    const std::string log = compiler
+                                .compile(name, concat(kernel::detail::kConversions, source),
+                                         generation, concat(flags, " --ptxas-options=-v"))
+                                .log;
     TSR_CHECK(log.find(" 0 bytes stack frame, 0 bytes spill stores") != std::string::npos,
-              "kernel '", name, "' does not fit into registers with ", join(all, " "), ": ", log);
+              "kernel '", name, "' does not fit into registers of sm_", generation, " with ", flags,
+              ": ", log);
   }
 }
 

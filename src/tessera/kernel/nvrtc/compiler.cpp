@@ -41,11 +41,15 @@ std::string Compiler::log_of(Program program) const {
 }
 
 Compiler::Result Compiler::compile(const std::string& name, const std::string& source,
-                                   const std::vector<std::string>& flags) const {
+                                   int generation, const std::string& flags) const {
+  std::vector<std::string> all{concat("--gpu-architecture=sm_", generation), "--std=c++17"};
+  for (const auto& flag : split(flags, ' ')) {
+    if (!flag.empty()) all.emplace_back(flag);
+  }
   Program program = nullptr;
   create_(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr);
   std::vector<const char*> texts;
-  for (const std::string& flag : flags) texts.push_back(flag.c_str());
+  for (const std::string& flag : all) texts.push_back(flag.c_str());
   const int code = compile_(program, static_cast<int>(texts.size()), texts.data());
   Result result{.binary = {}, .log = log_of(program)};
   if (code == 0) {
@@ -57,7 +61,7 @@ Compiler::Result Compiler::compile(const std::string& name, const std::string& s
   destroy_(&program);
   if (code != 0) {
     throw StateError(
-        concat("kernel '", name, "' does not compile with ", join(flags, " "), ": ", result.log));
+        concat("kernel '", name, "' does not compile with ", join(all, " "), ": ", result.log));
   }
   return result;
 }

@@ -34,9 +34,10 @@ class Compiler {
     std::string log;
   };
 
-  /// StateError with the compiler's words if it refuses.
-  Result compile(const std::string& name, const std::string& source,
-                 const std::vector<std::string>& flags) const;
+  /// Compiles for cards of a generation, e.g. 90 for an H200. `flags` are several, with spaces in
+  /// between. StateError with the compiler's words if it refuses.
+  Result compile(const std::string& name, const std::string& source, int generation,
+                 const std::string& flags) const;
 
  private:
   using Program = struct ProgramTag*;

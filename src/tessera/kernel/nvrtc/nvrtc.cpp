@@ -68,14 +68,6 @@ void check_driver(int code, const char* what, const std::string& name) {
   throw StateError(concat("kernel '", name, "': ", what, " failed with the driver's error ", code));
 }
 
-std::vector<std::string> all_flags(at::Device device, const std::string& flags) {
-  std::vector<std::string> all{concat("--gpu-architecture=sm_", generation(device)), "--std=c++17"};
-  for (const auto& flag : split(flags, ' ')) {
-    if (!flag.empty()) all.emplace_back(flag);
-  }
-  return all;
-}
-
 // Binds the thread to the GPU's context, which the driver's functions do not do.
 void enter(at::Device device) {
   thread_local std::map<c10::DeviceIndex, bool> entered;
@@ -104,7 +96,7 @@ void* compile(at::Device device, const std::string& name, const std::string& sou
   static const Compiler compiler(libraries());
   const c10::cuda::CUDAGuard guard(device);
   enter(device);
-  const std::vector<char> binary = compiler.compile(name, source, all_flags(device, flags)).binary;
+  const std::vector<char> binary = compiler.compile(name, source, generation(device), flags).binary;
   void* module = nullptr;
   void* function = nullptr;
   check_driver(driver().load(&module, binary.data()), "loading", name);
