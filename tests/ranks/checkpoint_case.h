@@ -168,7 +168,7 @@ inline Run run_on_ranks(World& world, const Way& way, const Model& model) {
     const Span rows = engine->rows();
     const auto own = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
     const at::Tensor loss = engine->train_step(own(tokens_at(step)), own(tokens_at(step + 1)));
-    clip_grads_(engine->parameters(), engine->grad_norm(), 0.5);
+    clip_grads_(engine->parameters(), engine->grad_norm().item<double>(), 0.5);
     return loss.item<double>();
   };
   run.balance = [engine] { return engine->balance(); };

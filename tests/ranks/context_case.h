@@ -135,7 +135,7 @@ inline Trained train_context(const ContextCase& c, Engine& engine) {
     const at::Tensor loss =
         engine.train_step(here(batch.inputs), here(batch.targets), 1, own(batch.documents));
     trained.losses.push_back(loss.item<double>());
-    trained.norms.push_back(engine.grad_norm());
+    trained.norms.push_back(engine.grad_norm().item<double>());
     clip_grads_(engine.parameters(), trained.norms.back(), 0.5);
     optimizer.step(0.05);
   }

@@ -102,7 +102,7 @@ inline Trained train(const Case& c, Engine& engine) {
     optimizer->zero_grad();
     const at::Tensor loss = engine.train_step(mine(tokens(c, step)), mine(targets(c, step)));
     trained.losses.push_back(loss.item<double>());
-    trained.norms.push_back(engine.grad_norm());
+    trained.norms.push_back(engine.grad_norm().item<double>());
     clip_grads_(engine.parameters(), trained.norms.back(), 0.5);
     optimizer->step(c.rate);
     trained.evaluated = engine.evaluate(mine(tokens(c, 9)), mine(targets(c, 9))).item<double>();

@@ -102,7 +102,7 @@ Outcome train(const ExpertCase& c, Engine& engine) {
   for (int64_t step = 0; step < c.steps; ++step) {
     optimizer.zero_grad();
     outcome.losses.push_back(engine.train_step(mine(step), mine(step + 1)).item<double>());
-    outcome.losses.push_back(engine.grad_norm());
+    outcome.losses.push_back(engine.grad_norm().item<double>());
     outcome.losses.push_back(engine.balance()->loss);
     outcome.counts = engine.balance()->counts.clone();
     optimizer.step(1e-2);

@@ -64,7 +64,7 @@ void step(const Case& c, Engine& engine, Optimizer& optimizer, int64_t number) {
   const auto mine = [&](const at::Tensor& all) { return all.slice(0, rows.begin, rows.end); };
   optimizer.zero_grad();
   engine.train_step(mine(tokens(c, number)), mine(targets(c, number)));
-  clip_grads_(engine.parameters(), engine.grad_norm(), 0.5);
+  clip_grads_(engine.parameters(), engine.grad_norm().item<double>(), 0.5);
   optimizer.step(c.rate);
 }
 

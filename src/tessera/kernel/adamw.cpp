@@ -17,7 +17,7 @@ struct Entry {
   const float* step;
   i64 size, first_block;
 };
-struct Rates { float learning_rate, beta1, beta2, weight_decay, eps, gradient_factor; };
+struct Rates { float learning_rate, beta1, beta2, weight_decay, eps; };
 struct alignas(4 * WIDTH) Floats { float at[WIDTH]; };
 
 __device__ void update(float gradient, float& weight, float& average, float& square, const Rates& rates,
@@ -28,7 +28,9 @@ __device__ void update(float gradient, float& weight, float& average, float& squ
   weight -= step_size * average / (sqrtf(square) / root + rates.eps);
 }
 
-extern "C" __global__ void adamw(const Entry* entries, int count, Rates rates) {
+extern "C" __global__ void adamw(const Entry* entries, int count, const float* gradient_factor, Rates rates) {
+  const float factor = *gradient_factor;
+  if (!isfinite(factor)) return;
   __shared__ Entry shared;
   __shared__ float step_size, root;
   if (threadIdx.x == 0) {
@@ -49,8 +51,7 @@ extern "C" __global__ void adamw(const Entry* entries, int count, Rates rates) {
       Floats square = *reinterpret_cast<Floats*>(entry.square_average + at);
       Pack rounded;
       for (int i = 0; i < WIDTH; ++i) {
-        update(wide(gradient.at[i]) * rates.gradient_factor, weight.at[i], average.at[i], square.at[i], rates,
-               step_size, root);
+        update(wide(gradient.at[i]) * factor, weight.at[i], average.at[i], square.at[i], rates, step_size, root);
         put(rounded.at[i], weight.at[i]);
       }
       *reinterpret_cast<Floats*>(entry.weight + at) = weight;
@@ -59,7 +60,7 @@ extern "C" __global__ void adamw(const Entry* entries, int count, Rates rates) {
       store(entry.parameter + at, rounded);
     } else {
       for (i64 i = at; i < end; ++i) {
-        update(wide(entry.gradient[i]) * rates.gradient_factor, entry.weight[i], entry.average[i],
+        update(wide(entry.gradient[i]) * factor, entry.weight[i], entry.average[i],
                entry.square_average[i], rates, step_size, root);
         put(entry.parameter[i], entry.weight[i]);
       }
@@ -69,7 +70,7 @@ extern "C" __global__ void adamw(const Entry* entries, int count, Rates rates) {
 )cuda");
 
 struct Rates {
-  float learning_rate, beta1, beta2, weight_decay, eps, gradient_factor;
+  float learning_rate, beta1, beta2, weight_decay, eps;
 };
 
 }  // namespace
@@ -89,8 +90,9 @@ void adamw_on_gpu(const std::vector<GpuAdamWTensor>& tensors, const GpuAdamWRate
        .width = chunks.width,
        .constants = concat("-DCHUNK=", kChunk)},
       {.blocks = chunks.blocks}, chunks.rows.const_data_ptr(), static_cast<int32_t>(chunks.count),
+      rates.gradient_factor.const_data_ptr(),
       Rates{narrow(rates.learning_rate), narrow(rates.beta1), narrow(rates.beta2),
-            narrow(rates.weight_decay), narrow(rates.eps), narrow(rates.gradient_factor)});
+            narrow(rates.weight_decay), narrow(rates.eps)});
 }
 
 }  // namespace tessera

@@ -20,12 +20,13 @@ struct GpuAdamWTensor {
 
 /// The rates of one step, the same for all tensors.
 struct GpuAdamWRates {
-  double learning_rate;    // Of this step.
-  double beta1;            // How much of `average` a step keeps.
-  double beta2;            // How much of `square_average` a step keeps.
-  double weight_decay;     // Times the learning rate: the share of each weight that is subtracted.
-  double eps;              // Added to the denominator of the update.
-  double gradient_factor;  // Gradients count times this.
+  double learning_rate;  // Of this step.
+  double beta1;          // How much of `average` a step keeps.
+  double beta2;          // How much of `square_average` a step keeps.
+  double weight_decay;   // Times the learning rate: the share of each weight that is subtracted.
+  double eps;            // Added to the denominator of the update.
+  /// A float32 scalar on the GPU: gradients count times this. If it is non-finite, nothing changes.
+  at::Tensor gradient_factor;
 };
 
 /// Updates copies and states, and rounds the copies into the parameters, in one pass. Needs

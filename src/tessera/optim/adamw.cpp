@@ -2,6 +2,8 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -24,6 +26,12 @@ AdamWOptions checked(const AdamWOptions& options) {
   return options;
 }
 
+// In float32. The host does not wait for the device, wherever the factor is.
+at::Tensor on_device_of(const at::Tensor& parameter, const at::Tensor& factor) {
+  if (factor.device() == parameter.device()) return factor.to(at::kFloat);
+  return at::full({}, factor.item<double>(), parameter.options().dtype(at::kFloat));
+}
+
 }  // namespace
 
 AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options)
@@ -36,11 +44,11 @@ AdamW::AdamW(const Parameters& parameters, const AdamWOptions& options)
   }
 }
 
-void AdamW::step(double learning_rate, double gradient_factor) {
+void AdamW::step(double learning_rate, const at::Tensor& gradient_factor) {
   check_learning_rate(learning_rate);
   const at::NoGradGuard no_grad;
   if (step_on_gpu(learning_rate, gradient_factor)) return;
-  const MasterWeights::Pending pending = weights_.pending(gradient_factor);
+  const MasterWeights::Pending pending = weights_.pending(gradient_factor.item<double>());
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> steps = pending.of(steps_);
   at::_foreach_add_(steps, 1);
@@ -51,7 +59,7 @@ void AdamW::step(double learning_rate, double gradient_factor) {
   weights_.publish(pending);
 }
 
-bool AdamW::step_on_gpu(double learning_rate, double gradient_factor) {
+bool AdamW::step_on_gpu(double learning_rate, const at::Tensor& gradient_factor) {
   const std::vector<MasterWeights::Copied> copied = weights_.copied();
   if (copied.empty() || !has_kernels(copied[0].parameter)) return false;
   std::vector<GpuAdamWTensor> tensors;
@@ -63,13 +71,14 @@ bool AdamW::step_on_gpu(double learning_rate, double gradient_factor) {
     tensors.push_back({parameter, gradient.contiguous(), weight, averages_[index],
                        square_averages_[index], steps_[index]});
   }
-  at::_foreach_add_(steps, 1);
+  const at::Tensor factor = on_device_of(copied[0].parameter, gradient_factor);
+  at::_foreach_add_(steps, at::isfinite(factor).to(at::kFloat));
   adamw_on_gpu(tensors, {.learning_rate = learning_rate,
                          .beta1 = options_.beta1,
                          .beta2 = options_.beta2,
                          .weight_decay = options_.weight_decay,
                          .eps = options_.eps,
-                         .gradient_factor = gradient_factor});
+                         .gradient_factor = factor});
   for (const GpuAdamWTensor& one : tensors) one.parameter.unsafeGetTensorImpl()->bump_version();
   return true;
 }

@@ -21,14 +21,15 @@ class AdamW final : public Optimizer {
  public:
   explicit AdamW(const Parameters& parameters, const AdamWOptions& options = {});
 
-  void step(double learning_rate, double gradient_factor = 1) override;
+  using Optimizer::step;
+  void step(double learning_rate, const at::Tensor& gradient_factor) override;
   void zero_grad() override { weights_.zero_grad(); }
   /// "step" (a float32 scalar), "exp_avg", "exp_avg_sq" and "master", if there is a copy.
   std::vector<OptimizerState> state() const override;
 
  private:
   /// In one kernel, if there is one for these parameters.
-  bool step_on_gpu(double learning_rate, double gradient_factor);
+  bool step_on_gpu(double learning_rate, const at::Tensor& gradient_factor);
 
   MasterWeights weights_;
   AdamWOptions options_;

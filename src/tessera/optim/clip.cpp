@@ -2,6 +2,7 @@
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
@@ -49,6 +50,10 @@ bool can_sum_on_gpu(const std::vector<at::Tensor>& gradients) {
   });
 }
 
+void check_max_norm(double max_norm) {
+  TSR_CHECK(max_norm > 0, "max_norm must be > 0, but is ", max_norm);
+}
+
 [[noreturn]] void refuse(const Parameters& parameters, double norm) {
   const std::string names = non_finite_gradients(parameters);
   throw NumericError(
@@ -90,16 +95,25 @@ double grad_norm(const Parameters& parameters) {
 }
 
 double grad_norm(const Parameters& parameters, const Group& holders) {
+  return grad_norm_on(holders.device(), parameters, holders).item<double>();
+}
+
+at::Tensor grad_norm_on(at::Device device, const Parameters& parameters, const Group& holders) {
   Parameters counted = parameters;
   std::erase_if(counted, [](const Parameter& p) { return !p.place.counts; });
-  // Gradients may be on another device than the group sends from, or there may be none.
-  const at::Tensor squares = grad_square_sum(counted).to(holders.device());
-  return std::sqrt(all_reduce(squares, holders).wait().item<double>());
+  // This rank's gradients may be elsewhere, or there may be none.
+  const at::Tensor squares = grad_square_sum(counted).to(device);
+  return all_reduce(squares, holders).wait().sqrt_();
 }
 
 double clip_factor(double norm, double max_norm) {
-  TSR_CHECK(max_norm > 0, "max_norm must be > 0, but is ", max_norm);
+  check_max_norm(max_norm);
   return norm <= max_norm ? 1 : max_norm / norm;
+}
+
+at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
+  check_max_norm(max_norm);
+  return at::full_like(norm, max_norm).div_(norm.clamp_min(max_norm));
 }
 
 void clip_grads_(const Parameters& parameters, double norm, double max_norm) {

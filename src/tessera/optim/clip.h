@@ -21,12 +21,17 @@ double grad_norm(const Parameters& parameters);
 /// **Collective.** The norm if the ranks of a group hold different parts of the parameters; the
 /// same on all of them. Of equal parts, one counts (Parameter::place).
 double grad_norm(const Parameters& parameters, const Group& holders);
+/// The same as a float64 scalar, for which the host does not wait. All ranks name the same kind of
+/// device.
+at::Tensor grad_norm_on(at::Device device, const Parameters& parameters, const Group& holders);
 
 /// The first parameters whose gradients are non-finite, in quotes; "" if none is.
 std::string non_finite_gradients(const Parameters& parameters);
 
 /// The factor that scales gradients of this norm to a norm of at most `max_norm`.
 double clip_factor(double norm, double max_norm);
+/// The same of a norm on any device, with the same bits.
+at::Tensor clip_factor(const at::Tensor& norm, double max_norm);
 
 /// Scales the gradients, whose norm is `norm`, to a norm of at most `max_norm`. If `norm` is
 /// non-finite: NumericError with the parameters whose gradients are.

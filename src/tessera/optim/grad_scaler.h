@@ -20,7 +20,7 @@ struct GradScalerOptions {
 ///
 ///   GradScaler scaler;
 ///   const at::Tensor loss = engine.train_step(inputs, targets, scaler.scale());
-///   const double norm = engine.grad_norm() / scaler.scale();
+///   const double norm = engine.grad_norm().item<double>() / scaler.scale();
 ///   if (std::isfinite(norm)) optimizer.step(rate, 1 / scaler.scale());
 ///   scaler.update(std::isfinite(norm));
 class GradScaler {

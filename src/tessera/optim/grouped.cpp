@@ -2,7 +2,7 @@
 
 namespace tessera {
 
-void Grouped::step(double learning_rate, double gradient_factor) {
+void Grouped::step(double learning_rate, const at::Tensor& gradient_factor) {
   for (const auto& group : groups_) group->step(learning_rate, gradient_factor);
 }
 

@@ -21,7 +21,8 @@ class Grouped final : public Optimizer {
  public:
   explicit Grouped(std::vector<std::unique_ptr<Optimizer>> groups) : groups_(std::move(groups)) {}
 
-  void step(double learning_rate, double gradient_factor = 1) override;
+  using Optimizer::step;
+  void step(double learning_rate, const at::Tensor& gradient_factor) override;
   void zero_grad() override;
   /// The state of all groups, one group after the other.
   std::vector<OptimizerState> state() const override;

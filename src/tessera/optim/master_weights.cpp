@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -95,6 +96,7 @@ std::vector<at::Tensor> MasterWeights::Pending::of(const std::vector<at::Tensor>
 
 MasterWeights::Pending MasterWeights::pending(double gradient_factor) const {
   Pending pending;
+  if (!std::isfinite(gradient_factor)) return pending;
   std::vector<at::Tensor> scaled_in_place;
   for (size_t i = 0; i < weights_.size(); ++i) {
     const at::Tensor& gradient = parameters_[i].tensor.grad();

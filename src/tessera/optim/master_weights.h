@@ -36,7 +36,8 @@ class MasterWeights {
     /// The entries for these weights of a list with one tensor per weight.
     std::vector<at::Tensor> of(const std::vector<at::Tensor>& all) const;
   };
-  /// With gradients times a factor: of 16-bit parameters in copies, of others in place.
+  /// With gradients times a factor: of 16-bit parameters in copies, of others in place. None if the
+  /// factor is non-finite.
   Pending pending(double gradient_factor) const;
 
   /// A 16-bit parameter and its copy.

@@ -28,10 +28,10 @@ Sgd::Sgd(const Parameters& parameters, const SgdOptions& options)
   }
 }
 
-void Sgd::step(double learning_rate, double gradient_factor) {
+void Sgd::step(double learning_rate, const at::Tensor& gradient_factor) {
   check_learning_rate(learning_rate);
   const at::NoGradGuard no_grad;
-  const MasterWeights::Pending pending = weights_.pending(gradient_factor);
+  const MasterWeights::Pending pending = weights_.pending(gradient_factor.item<double>());
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> momenta =
       momenta_.empty() ? std::vector<at::Tensor>() : pending.of(momenta_);

@@ -18,7 +18,8 @@ class Sgd final : public Optimizer {
  public:
   explicit Sgd(const Parameters& parameters, const SgdOptions& options = {});
 
-  void step(double learning_rate, double gradient_factor = 1) override;
+  using Optimizer::step;
+  void step(double learning_rate, const at::Tensor& gradient_factor) override;
   void zero_grad() override { weights_.zero_grad(); }
   /// "momentum_buffer", if there is momentum, and "master", if there is a copy.
   std::vector<OptimizerState> state() const override;

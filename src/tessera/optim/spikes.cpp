@@ -42,7 +42,7 @@ SpikeDetector::SpikeDetector(const SpikeOptions& options) : options_(options) {
 }
 
 std::string SpikeDetector::find(double loss, double grad_norm) const {
-  if (options_.factor == 0 || std::ssize(steps_) < SpikeOptions::kFewest) return "";
+  if (!is_on() || std::ssize(steps_) < SpikeOptions::kFewest) return "";
   const auto above = [&](std::string_view name, double value, double Step::*member) {
     std::vector<double> values;
     for (const Step& step : steps_) values.push_back(step.*member);
@@ -56,7 +56,7 @@ std::string SpikeDetector::find(double loss, double grad_norm) const {
 }
 
 void SpikeDetector::add(double loss, double grad_norm) {
-  if (options_.factor == 0) return;
+  if (!is_on()) return;
   steps_.push_back({loss, grad_norm});
   if (std::ssize(steps_) > options_.window) steps_.pop_front();
 }

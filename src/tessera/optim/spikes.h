@@ -24,6 +24,8 @@ class SpikeDetector {
   /// ConfigError if the factor is not 0 or above 1, or the window is too small.
   explicit SpikeDetector(const SpikeOptions& options = {});
 
+  /// Whether any step can be a spike.
+  bool is_on() const { return options_.factor > 0; }
   /// What is above the limit, e.g. "the gradient norm 80 is 16 times the median of the last 100
   /// steps"; "" if the step is no spike.
   std::string find(double loss, double grad_norm) const;

@@ -69,7 +69,7 @@ TEST(Compose, MeasuresTheGradient) {
   Engine engine = line.engine(1);
   engine.train_step(kInputs, kTargets);
   const at::Tensor before = line.slope.grad().clone();
-  EXPECT_DOUBLE_EQ(engine.grad_norm(), before.norm().item<double>());
+  EXPECT_DOUBLE_EQ(engine.grad_norm().item<double>(), before.norm().item<double>());
   EXPECT_TRUE(line.slope.grad().equal(before));
 }
 

@@ -13,6 +13,15 @@
 #include "tessera/optim/clip.h"
 
 namespace tessera {
+namespace {
+
+// From pinned memory, so that the host does not wait for what the device does before.
+at::Tensor copied_to(at::Device device, const at::Tensor& tensor) {
+  const bool moves = tensor.is_cpu() && !device.is_cpu();
+  return moves ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor;
+}
+
+}  // namespace
 
 Span rows_of(int64_t batch, const Group& sharers) {
   const int64_t rank = sharers.rank().value;
@@ -39,8 +48,11 @@ PipelineBatch Engine::batch_of(const at::Tensor& inputs, const at::Tensor& targe
     batch.keywords[kDocuments] = documents;
   }
   if (inputs.dim() > 1) batch.keywords[kLength] = inputs.size(1);
-  batch.inputs = {parts_.context->cut(inputs, rows ? &*rows : nullptr)};
-  batch.target = parts_.context->cut(targets, rows ? &*rows : nullptr);
+  const auto own = [&](const at::Tensor& whole) {
+    return copied_to(device(), parts_.context->cut(whole, rows ? &*rows : nullptr));
+  };
+  batch.inputs = {own(inputs)};
+  batch.target = own(targets);
   if (parts_.balance->capacity() != nullptr) {
     batch.keywords[kPlaces] = places_of(inputs, rows ? &*rows : nullptr);
   }
@@ -136,8 +148,8 @@ at::Tensor Engine::mean_over_all(const at::Tensor& loss, double counted) const {
   return all_reduce(mean, parts_.plan.group("pp")).wait();  // Ranks without the last stage add 0.
 }
 
-double Engine::grad_norm() const {
-  return tessera::grad_norm(parts_.parameters, parts_.plan.group("norm"));
+at::Tensor Engine::grad_norm() const {
+  return grad_norm_on(device(), parts_.parameters, parts_.plan.group("norm"));
 }
 
 void Engine::record(int64_t every, Recorder recorder) {

@@ -63,15 +63,16 @@ class Engine {
   Span rows() const;
   /// Rows per global batch.
   int64_t batch() const { return parts_.batch; }
-  /// The device for inputs and targets.
+  /// The device of the model, the loss and the norm. Inputs and targets may be on the CPU.
   at::Device device() const { return parts_.device; }
 
   /// **Collective.** Forward and backward of one global batch: accumulates the gradient of its mean
-  /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, the same on all
-  /// ranks.
+  /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, a float64 scalar
+  /// on device(), the same on all ranks.
   ///
   /// `inputs` and `targets` are this rank's rows(), whole: with context parallelism, the engine
-  /// takes this rank's positions. `documents` is BatchTensors::documents; it may be undefined.
+  /// takes this rank's positions. From the CPU it copies them itself, and then the host does not
+  /// wait for a GPU here. `documents` is BatchTensors::documents; it may be undefined.
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1,
                         const at::Tensor& documents = {});
   /// This rank's own loss in the last training step; undefined without the last stage.
@@ -85,9 +86,9 @@ class Engine {
   /// **Collective.** The share of the targets of a global batch that count in its loss, from this
   /// rank's rows.
   double counted_share(const at::Tensor& targets) const;
-  /// **Collective.** The 2-norm of the gradients of the whole model, the same on all ranks. It may
-  /// be non-finite. A loss scale is part of it.
-  double grad_norm() const;
+  /// **Collective.** The 2-norm of the gradients of the whole model, a float64 scalar on device(),
+  /// the same on all ranks. It may be non-finite. A loss scale is part of it.
+  at::Tensor grad_norm() const;
 
   /// The parameters for this rank's optimizer.
   const Parameters& parameters() const& { return parts_.parameters; }

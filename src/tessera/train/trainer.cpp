@@ -1,5 +1,7 @@
 #include "tessera/train/trainer.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
@@ -15,9 +17,13 @@
 #include "tessera/optim/weight_average.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/engine.h"
+#include "tessera/train/internal/host_numbers.h"
 #include "tessera/train/non_finite.h"
 
 namespace tessera {
+
+using namespace training::detail;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -47,18 +53,6 @@ int64_t bytes_in(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
 }
 
-// From pinned memory, so that the host does not wait for what the device does before.
-at::Tensor copy_to(at::Device device, const at::Tensor& tensor) {
-  return device.is_cpu() ? tensor : tensor.pin_memory().to(device, /*non_blocking=*/true);
-}
-
-BatchTensors batch_of(const Engine& engine, const BatchSource& batches, int64_t step) {
-  const auto [inputs, targets, documents] = batches.rows(step, engine.rows());
-  return {.inputs = copy_to(engine.device(), inputs),
-          .targets = copy_to(engine.device(), targets),
-          .documents = documents};
-}
-
 void check_batches(const Engine& engine, const BatchSource& batches) {
   TSR_CHECK(batches.batch() == engine.batch(), "the batches have ", batches.batch(),
             " rows, but the engine was composed for ", engine.batch(), "; use the same number");
@@ -79,16 +73,22 @@ std::string spike_in(const TrainerOptions& options, const StepMetrics& metrics) 
   return options.spikes->find(metrics.loss, metrics.grad_norm);
 }
 
-void update(const TrainerOptions& options, Optimizer& optimizer, const StepMetrics& metrics,
-            double gradient_factor) {
-  optimizer.step(metrics.lr, gradient_factor);
+void after_update(const TrainerOptions& options, const StepMetrics& metrics) {
   if (options.average != nullptr) options.average->update();
   if (options.spikes != nullptr) options.spikes->add(metrics.loss, metrics.grad_norm);
 }
 
-// What the optimizer multiplies gradients by: clips them and undoes the loss scale.
-double gradient_factor(double norm, double clip, double scale) {
-  return (clip > 0 ? clip_factor(norm, clip) : 1) / scale;
+bool looks_for_spikes(const TrainerOptions& options) {
+  return options.spikes != nullptr && options.spikes->is_on();
+}
+
+// What the optimizer multiplies gradients by: clips them and undoes the loss scale. It is NaN if
+// the loss or the norm is non-finite, so that the device itself leaves the weights as they are.
+at::Tensor gradient_factor(const at::Tensor& loss, const at::Tensor& norm, double clip,
+                           double scale) {
+  const at::Tensor factor = clip > 0 ? clip_factor(norm, clip) : at::ones_like(norm);
+  const at::Tensor zero_or_nan = (loss + norm) * 0;
+  return factor / scale + zero_or_nan;
 }
 
 // Sent since `before`, by groups that sent anything.
@@ -113,22 +113,30 @@ void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   metrics.dropped_share = (balance.dropped.sum() / balance.counts.sum()).item<double>();
 }
 
-// A step that is not good ends before the update. The norm waits for the device anyway, so checking
-// the loss before the update costs nothing. Nothing waits for the update: a GPU makes it while the
-// host prepares the next step, whose time holds it.
+// A step that is not good changes nothing. The device decides that for non-finite numbers, so the
+// host queues the update before it waits for them: a GPU makes the update while the host prepares
+// the next step, whose time holds it. Only the host can find a spike, and then waits earlier.
 StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
                      const TrainerOptions& options, double rate) {
   const SentBytes sent_before = engine.sent_bytes();
   const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
   optimizer.zero_grad();
   const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale, batch.documents);
-  StepMetrics metrics{.grad_norm = engine.grad_norm() / scale, .lr = rate};
-  metrics.loss = loss.item<double>();
-  if (engine.balance()) add_balance(*engine.balance(), metrics);
-  metrics.spike = !spike_in(options, metrics).empty();
-  if (metrics.is_good()) {
-    update(options, optimizer, metrics, gradient_factor(metrics.grad_norm, options.clip, scale));
+  const at::Tensor norm = engine.grad_norm() / scale;
+  const HostNumbers numbers({loss, norm});
+  StepMetrics metrics{.lr = rate};
+  const auto wait = [&] {
+    metrics.loss = numbers[0];
+    metrics.grad_norm = numbers[1];
+  };
+  if (looks_for_spikes(options)) {
+    wait();
+    metrics.spike = !spike_in(options, metrics).empty();
   }
+  if (!metrics.spike) optimizer.step(rate, gradient_factor(loss, norm, options.clip, scale));
+  wait();
+  if (engine.balance()) add_balance(*engine.balance(), metrics);
+  if (metrics.is_good()) after_update(options, metrics);
   if (options.scaler != nullptr) {
     metrics.loss_scale = scale;
     options.scaler->update(is_finite(metrics));
@@ -232,7 +240,7 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
     if (hooks.should_stop && hooks.should_stop()) return step;
     if (hooks.before_step) hooks.before_step(step);
     const Clock::time_point start = Clock::now();
-    const BatchTensors batch = batch_of(engine, batches, step);
+    const BatchTensors batch = batches.rows(step, engine.rows());
     StepMetrics metrics =
         run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
     metrics.step = step;
@@ -256,7 +264,7 @@ double mean_loss(Engine& engine, const BatchSource& batches, int64_t count,
   double sum = 0;
   double weight = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const BatchTensors batch = batch_of(engine, batches, i);
+    const BatchTensors batch = batches.rows(i, engine.rows());
     const double share = engine.counted_share(batch.targets);
     sum += share * engine.evaluate(batch.inputs, batch.targets, batch.documents).item<double>();
     weight += share;

@@ -1,0 +1,27 @@
+#include "tessera/train/internal/host_numbers.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace tessera::training::detail {
+
+HostNumbers::HostNumbers(at::TensorList scalars) : numbers_(at::stack(scalars)) {
+  const at::Device device = numbers_.device();
+  if (device.is_cpu()) return;
+  const at::Tensor there = numbers_;
+  numbers_ = at::empty_like(there, at::TensorOptions(at::kCPU).pinned_memory(true));
+  numbers_.copy_(there, /*non_blocking=*/true);
+  arrived_ = std::make_unique<c10::Event>(device.type());
+  arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+HostNumbers::~HostNumbers() = default;
+
+double HostNumbers::operator[](int64_t index) const {
+  if (arrived_) arrived_->synchronize();
+  return numbers_.const_data_ptr<double>()[index];
+}
+
+}  // namespace tessera::training::detail
