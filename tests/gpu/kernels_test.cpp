@@ -335,7 +335,10 @@ TEST(Kernels, AdamW) {
       here[i].tensor.mutable_grad() = gradient;
       there[i].tensor.mutable_grad() = gradient.to(kGpu);
     }
-    on_gpu.step(1e-2, 0.5);
+    on_gpu.step(1e-2, at::full({}, 0.5, at::device(kGpu).dtype(at::kDouble)));
+    // These change nothing.
+    on_gpu.step(1e-2, at::full({}, std::nan(""), at::device(kGpu).dtype(at::kDouble)));
+    on_gpu.step(1e-2, std::numeric_limits<double>::infinity());
     const WithoutKernels plain;
     on_cpu->step(1e-2, 0.5);
   }

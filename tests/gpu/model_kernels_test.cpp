@@ -2,10 +2,20 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "tessera/comm/world.h"
 #include "tessera/kernel/gpu_kernel.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/model/llama.h"
+#include "tessera/model/llama_units.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/plan/train_plan.h"
+#include "tessera/train/batch_source.h"
+#include "tessera/train/compose.h"
+#include "tessera/train/trainer.h"
 #include "tests/gpu/device.h"
+#include "tests/testkit/operators.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +79,39 @@ TEST(ModelKernels, RoundToFloat8LikeLibTorch) {
     const WithoutKernels plain;
     expect_near(got, step_of(at::kBFloat16, at::kCPU, fp8), 1e-2, 0.1);
   }
+}
+
+// Tokens of the host, as files give them.
+class RandomBatches final : public BatchSource {
+ public:
+  int64_t batch() const override { return 2; }
+  BatchTensors rows(int64_t, Span rows) const override {
+    const at::Tensor tokens = at::randint(kShape.vocab_size, {rows.size(), 17}, at::kLong);
+    return {.inputs = tokens.slice(1, 0, 16), .targets = tokens.slice(1, 1, 17)};
+  }
+};
+
+Engine engine_of(const World& world) {
+  Model model = llama_model(kShape, {.dtype = at::kBFloat16, .device = kGpu});
+  model.fill = [](const Parameters& all) { fill_llama(all, kShape, /*seed=*/1); };
+  return compose(model, realize(train_plan(1, {}), world), {.batch = 2, .device = kGpu});
+}
+
+// A value that the host reads is one that it waits for.
+TEST(ModelKernels, TheHostQueuesAWholeStepBeforeItWaits) {
+  const World world = World::connect(LaunchInfo{}, {});
+  Engine engine = engine_of(world);
+  AdamW optimizer(engine.parameters());
+  const testkit::OperatorCalls calls;
+  train({.steps = 2, .learning_rate = {.peak = 1e-3, .steps = 2}, .clip = 1}, engine,
+        RandomBatches(), optimizer);
+  const auto begin = std::ranges::find(calls.names(), "aten::embedding");
+  const auto update = std::find(begin, calls.names().end(), "aten::_foreach_add_");
+  ASSERT_NE(update, calls.names().end());
+  // Tokens on a CPU are checked: the smallest and the largest target.
+  EXPECT_EQ(std::count(begin, update, "aten::_local_scalar_dense"), kGpu == at::kCPU ? 2 : 0);
+  EXPECT_EQ(std::count(begin, update, "aten::linalg_vector_norm"), 0);  // The kernels were used.
+  EXPECT_GT(std::count(begin, update, "aten::mm"), 0);                  // Backward, too.
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ struct Call : torch::CustomClassHolder {
   std::vector<Segment> segments;
   std::vector<ExpertWeights> layers;  // The parameters themselves.
   std::optional<WeightGradients> deferred;
+  bool adds_gradients = false;  // Pass::adds_gradients.
   bool fills = false;  // Whether experts without rows get zeros.
 };
 
@@ -90,6 +91,7 @@ struct Backward {
   const Call& call;
   const at::Tensor& rows;
   const Tensors& gradients;
+  bool adds = false;  // Whether products may add to existing gradients themselves.
 
   /// The sum over the layers.
   void add_input(const Segment& segment, const at::Tensor& sum) const {
@@ -108,19 +110,24 @@ struct Backward {
   void add_weights(const Segment& segment, Tensors& made) const {
     const size_t experts = call.layers[0].size();
     for (size_t i = 0; i < call.layers.size(); ++i) {
-      if (!call.layers[i][segment.expert].requires_grad()) continue;
-      made[i * experts + segment.expert] = at::mm(segment.of(gradients[i]).t(), segment.of(rows));
+      const at::Tensor& weight = call.layers[i][segment.expert];
+      if (!weight.requires_grad()) continue;
+      const at::Tensor left = segment.of(gradients[i]).t();
+      const at::Tensor right = segment.of(rows);
+      if (adds && add_product_in_place(weight, left, right)) continue;
+      made[i * experts + segment.expert] = at::mm(left, right);
     }
   }
 
   Tensors no_weights() const { return Tensors(call.layers.size() * call.layers[0].size()); }
 
-  /// Experts without rows have undefined gradients, or zeros.
+  /// Experts without rows have undefined gradients, or zeros, unless there is one to add to.
   void fill(Tensors& made) const {
     const size_t experts = call.layers[0].size();
     for (size_t i = 0; call.fills && i < made.size(); ++i) {
       const at::Tensor& weight = call.layers[i / experts][i % experts];
-      if (!made[i].defined() && weight.requires_grad()) made[i] = at::zeros_like(weight);
+      const bool added = adds && weight.grad().defined();
+      if (!made[i].defined() && !added && weight.requires_grad()) made[i] = at::zeros_like(weight);
     }
   }
 };
@@ -160,22 +167,32 @@ class GroupedLinear : public autograd::Function<GroupedLinear> {
     const at::Tensor rows = context->get_saved_variables()[0];
     Tensors gradients;
     for (const at::Tensor& gradient : given) gradients.push_back(gradient.contiguous());
-    const Backward pass{*call, rows, gradients};
+    const Backward pass{*call, rows, gradients, call->adds_gradients};
     Tensors of_weights = pass.no_weights();
     autograd::variable_list made(1 + of_weights.size() + 2);
     if (context->needs_input_grad(0)) made[0] = at::empty_like(rows);
+    const bool learns_now = !call->deferred && learns(*context, of_weights.size());
     // One expert after the other, while its rows are in the cache.
     for_each(call->segments, rows, [&](const Segment& segment) {
       if (made[0].defined()) pass.add_input(segment, made[0]);
-      if (!call->deferred) pass.add_weights(segment, of_weights);
+      if (learns_now) pass.add_weights(segment, of_weights);
     });
     if (call->deferred) {
       call->deferred->add([=] { accumulate(weight_gradients({*call, rows, gradients}), *call); });
-      return made;
     }
-    pass.fill(of_weights);
-    std::ranges::copy(of_weights, made.begin() + 1);
+    if (learns_now) {
+      pass.fill(of_weights);
+      std::ranges::copy(of_weights, made.begin() + 1);
+    }
     return made;
+  }
+
+ private:
+  static bool learns(const autograd::AutogradContext& context, size_t num_weights) {
+    for (size_t i = 0; i < num_weights; ++i) {
+      if (context.needs_input_grad(1 + i)) return true;
+    }
+    return false;
   }
 };
 
@@ -208,6 +225,7 @@ std::vector<at::Tensor> grouped_linear(const at::Tensor& rows, std::span<const i
     }
   }
   if (pass.deferred != nullptr) call->deferred = *pass.deferred;
+  call->adds_gradients = pass.adds_gradients;
   return GroupedLinear::apply(rows, at::TensorList(parameters), call, pass.kept);
 }
 

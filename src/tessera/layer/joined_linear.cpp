@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "tessera/kernel/gpu_kernel.h"
+#include "tessera/layer/internal/joined_rows.h"
 #include "tessera/layer/internal/linear_parts.h"
 #include "tessera/layer/linear.h"
 
@@ -16,20 +18,6 @@ namespace {
 
 namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
-
-// Matrices that lie behind each other in one storage, as one.
-std::optional<at::Tensor> joined_rows(at::TensorList matrices) {
-  const at::Tensor& first = matrices[0];
-  int64_t rows = 0;
-  for (const at::Tensor& matrix : matrices) {
-    const bool follows = matrix.is_alias_of(first) && matrix.is_contiguous() &&
-                         matrix.size(1) == first.size(1) &&
-                         matrix.storage_offset() == first.storage_offset() + rows * first.size(1);
-    if (!follows) return std::nullopt;
-    rows += matrix.size(0);
-  }
-  return first.detach().as_strided({rows, first.size(1)}, {first.size(1), 1});
-}
 
 // Tensors [.., size] that lie beside each other in one [rows, all sizes], as that one.
 std::optional<at::Tensor> joined_columns(const Tensors& parts, int64_t all) {
@@ -62,7 +50,7 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
       context->saved_data["queue"] = held(*pass.deferred);
     }
     context->save_for_backward(std::move(saved));
-    keep(pass.fp8, *context);
+    keep(pass, *context);
     return split(product(x, weights, pass), weights);
   }
 
@@ -86,6 +74,10 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
         const Tensors parts = weight_gradients(x, gradient, weights, fp8);
         for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], parts[i]);
       });
+      return made;
+    }
+    if (kept_adds(*context) && !takes_fp8(gradient.t(), as_matrix(x).t(), fp8) &&
+        add_product_in_place(weights, gradient.t(), as_matrix(x))) {
       return made;
     }
     const Tensors parts = weight_gradients(x, gradient, weights, fp8);
@@ -122,7 +114,7 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
 };
 
 bool can_join(const at::Tensor& x, at::TensorList weights, std::span<const LinearWeights> layers) {
-  return x.is_cuda() && layers.size() > 1 &&
+  return has_kernels(x) && layers.size() > 1 &&
          std::ranges::none_of(layers, [](const LinearWeights& l) { return l.bias.defined(); }) &&
          joined_rows(weights);
 }

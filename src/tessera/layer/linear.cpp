@@ -44,7 +44,7 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
     context->saved_data["weight"] = weight;
     context->saved_data["bias"] = bias.value_or(at::Tensor());
     context->saved_data["queue"] = held(*pass.deferred);
-    keep(pass.fp8, *context);
+    keep(pass, *context);
     return product_of(x, weight, bias, pass);
   }
 
@@ -64,8 +64,8 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
   }
 };
 
-// A product that is kept from another run, or in float8. Otherwise the gradients have the bits of
-// LibTorch's.
+// A product that is kept from another run, or in float8, or whose weight gradient is added in its
+// place. Otherwise the gradients have the bits of LibTorch's.
 class OwnLinear : public autograd::Function<OwnLinear> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& x,
@@ -73,7 +73,7 @@ class OwnLinear : public autograd::Function<OwnLinear> {
                             const Pass& pass) {
     context->save_for_backward({x, weight});
     context->saved_data["has_bias"] = bias.has_value();
-    keep(pass.fp8, *context);
+    keep(pass, *context);
     return product_of(x, weight, bias, pass);
   }
 
@@ -85,7 +85,9 @@ class OwnLinear : public autograd::Function<OwnLinear> {
     const Fp8 fp8 = kept_fp8(*context);
     autograd::variable_list made(4);
     if (context->needs_input_grad(0)) made[0] = linear_input_gradient(gradient, saved[1], fp8);
-    if (context->needs_input_grad(1)) made[1] = linear_weight_gradient(x, gradient, fp8);
+    if (context->needs_input_grad(1)) {
+      made[1] = weight_gradient_to_add(saved[1], x, gradient, fp8, kept_adds(*context));
+    }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
       made[2] = linear_bias_gradient(gradient);
     }
@@ -100,7 +102,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
   if (!at::GradMode::is_enabled()) return product_of(x, weight, given, pass);
   if (pass.deferred == nullptr) {
-    const bool is_plain = pass.kept == nullptr && pass.fp8 == Fp8::kNone;
+    const bool is_plain = pass.kept == nullptr && pass.fp8 == Fp8::kNone && !pass.adds_gradients;
     return is_plain ? at::linear(x, weight, given) : OwnLinear::apply(x, weight, given, pass);
   }
   check_deferrable(weight);
@@ -129,6 +131,15 @@ at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradien
   const at::Tensor left = as_matrix(gradient).t();
   const at::Tensor right = as_matrix(x);
   return takes_fp8(left, right.t(), fp8) ? fp8_product(left, right.t(), fp8) : at::mm(left, right);
+}
+
+at::Tensor weight_gradient_to_add(const at::Tensor& weight, const at::Tensor& x,
+                                  const at::Tensor& gradient, Fp8 fp8, bool adds) {
+  const at::Tensor left = as_matrix(gradient).t();
+  const at::Tensor right = as_matrix(x);
+  const bool added =
+      adds && !takes_fp8(left, right.t(), fp8) && add_product_in_place(weight, left, right);
+  return added ? at::Tensor() : linear_weight_gradient(x, gradient, fp8);
 }
 
 void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,

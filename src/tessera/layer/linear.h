@@ -41,6 +41,10 @@ at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& w
 /// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
 at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient,
                                   Fp8 fp8 = Fp8::kNone);
+/// The same for autograd to add; undefined if it `adds` (Pass::adds_gradients) and the product has
+/// added to the weight's gradient itself.
+at::Tensor weight_gradient_to_add(const at::Tensor& weight, const at::Tensor& x,
+                                  const at::Tensor& gradient, Fp8 fp8, bool adds);
 /// Accumulates it like backward() does.
 void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
                                 const at::Tensor& gradient, Fp8 fp8 = Fp8::kNone);

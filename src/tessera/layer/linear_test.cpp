@@ -3,9 +3,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -16,6 +19,7 @@
 #include "tessera/base/error.h"
 #include "tessera/layer/internal/few_rows.h"
 #include "tests/testkit/device.h"
+#include "tests/testkit/operators.h"
 
 namespace tessera {
 namespace {
@@ -180,6 +184,77 @@ TEST(DeferredLinear, AddsToAGradientInItsPlace) {
   const at::Tensor second = add();
   EXPECT_EQ(second.const_data_ptr(), first.const_data_ptr());
   EXPECT_LT(largest_difference(second, once * 2), 1e-12);
+}
+
+const Pass kAdds{.adds_gradients = true};
+
+// What autograd adds itself has the same values; hooks run once per pass.
+TEST(AddingLinear, AddsToAGradientInItsPlace) {
+  const at::Tensor weight = leaf({2, 5});
+  int count = 0;
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
+  const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
+  const testkit::OperatorCalls calls;
+  linear(x, weight, {}, kAdds).sum().backward();
+  const at::Tensor first = weight.grad();
+  const at::Tensor once = first.clone();
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(calls.count("aten::addmm_"), 0U);
+  linear(x, weight, {}, kAdds).sum().backward();
+  EXPECT_EQ(count, 2);
+  EXPECT_EQ(calls.count("aten::addmm_"), 1U);
+  EXPECT_EQ(weight.grad().const_data_ptr(), first.const_data_ptr());
+  EXPECT_LT(largest_difference(weight.grad(), once * 2), 1e-12);
+}
+
+// A weight that two layers share gets the sum of both, and one call of its hook.
+TEST(AddingLinear, AddsBothUsesOfAWeight) {
+  const at::Tensor weight = leaf({5, 5});
+  const auto pass = [&](const Pass& how) {
+    linear(linear(at::ones({3, 5}, here(at::kDouble)), weight, {}, how).tanh(), weight, {}, how)
+        .sum()
+        .backward();
+  };
+  for (int i = 0; i < 2; ++i) pass({});
+  const at::Tensor wanted = weight.grad();
+  weight.mutable_grad().reset();
+  int count = 0;
+  torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<CountHook>(count));
+  for (int i = 0; i < 2; ++i) pass(kAdds);
+  EXPECT_EQ(count, 2);
+  EXPECT_LT(largest_difference(weight.grad(), wanted), 1e-12);
+}
+
+TEST(AddingLinear, ShowsEachGradientToItsHook) {
+  const at::Tensor weight = leaf({2, 5});
+  std::vector<at::Tensor> seen;
+  weight.register_hook([&](const at::Tensor& gradient) { seen.push_back(gradient.clone()); });
+  const at::Tensor x = at::rand({3, 5}, here(at::kDouble));
+  for (int i = 0; i < 2; ++i) linear(x, weight, {}, kAdds).sum().backward();
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_LT(largest_difference(seen[0], seen[1]), 1e-12);
+}
+
+// As the first of two backward passes of a stage does.
+TEST(AddingLinear, LeavesWeightsAloneThatAPassDoesNotReach) {
+  const at::Tensor weight = leaf({2, 5});
+  const at::Tensor x = leaf({3, 5});
+  linear(x, weight, {}, kAdds).sum().backward();
+  const at::Tensor before = weight.grad().clone();
+  const at::Tensor sum = linear(x, weight, {}, kAdds).sum();
+  torch::autograd::grad({sum}, {x}, {}, /*retain_graph=*/true);
+  EXPECT_TRUE(weight.grad().equal(before));
+  sum.backward();
+  EXPECT_LT(largest_difference(weight.grad(), before * 2), 1e-12);
+}
+
+TEST(AddingLinear, GradientsOfAnotherDtypeAreAddedByAutograd) {
+  const at::Tensor weight = at::rand({2, 5}, here(at::kBFloat16)).requires_grad_();
+  weight.mutable_grad() = at::zeros({2, 5}, here(at::kBFloat16));
+  const at::Tensor x = at::rand({3, 5}, here(at::kBFloat16));
+  EXPECT_FALSE(add_product_in_place(weight, at::rand({2, 3}), at::rand({3, 5})));
+  linear(x, weight, {}, kAdds).sum().backward();
+  EXPECT_TRUE(weight.grad().any().item<bool>());
 }
 
 // A hook of the gradient sees each one by itself, and nothing in the backward pass.

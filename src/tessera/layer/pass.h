@@ -62,6 +62,9 @@ struct ExpertParallel {
 struct Pass {
   /// Where layers put their weight gradients; null if the backward pass computes them itself.
   const WeightGradients* deferred = nullptr;
+  /// Whether layers add weight gradients to existing ones by the product itself, if none is
+  /// deferred: for several micro-batches. Only for backward(); autograd::grad() would miss them.
+  bool adds_gradients = false;
   /// Where expensive layers keep their results for a second run; null if they keep none.
   KeptResults* kept = nullptr;
   /// How linear layers round the operands of their products.

@@ -1,23 +1,67 @@
 #include "tessera/layer/weight_gradients.h"
 
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <deque>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "tessera/base/check.h"
+#include "tessera/layer/internal/joined_rows.h"
 
 namespace tessera {
 
+using namespace layer::detail;
+
 namespace {
 
-using torch::autograd::impl::grad_accumulator;
-using torch::autograd::impl::hooks;
-using torch::autograd::impl::post_acc_grad_hooks;
+namespace autograd = torch::autograd;
+using autograd::impl::grad_accumulator;
+using autograd::impl::hooks;
+using autograd::impl::post_acc_grad_hooks;
+
+bool adds_in_place(const at::Tensor& parameter, at::ScalarType dtype) {
+  const at::Tensor& sum = parameter.grad();
+  return sum.defined() && sum.scalar_type() == dtype && !sum.requires_grad() &&
+         hooks(parameter).empty();
+}
+
+struct NoGradient : autograd::Function<NoGradient> {
+  static at::Tensor forward(autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+  static autograd::variable_list backward(autograd::AutogradContext*,
+                                          const autograd::variable_list&) {
+    return {at::Tensor()};
+  }
+};
+
+struct Flag : autograd::PostAccumulateGradHook {
+  explicit Flag(bool& given) : flag(given) {}
+  void operator()(const autograd::Variable&) override { flag = true; }
+  bool& flag;
+};
+
+// Whether autograd runs the hooks after a gradient also if the pass has none for the parameter:
+// versions of LibTorch differ.
+bool engine_runs_hooks_without_gradient() {
+  static const bool runs = [] {
+    const at::AutoGradMode with_gradients(true);
+    const at::Tensor leaf = at::zeros({1}).requires_grad_();
+    bool flag = false;
+    autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Flag>(flag));
+    autograd::backward({NoGradient::apply(leaf)});
+    return flag;
+  }();
+  return runs;
+}
 
 }  // namespace
 
@@ -55,14 +99,28 @@ void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
                         const at::Tensor& right) {
   if (!parameter.requires_grad()) return;
   const at::NoGradGuard no_grad;
-  at::Tensor& sum = parameter.mutable_grad();
-  // Hooks of the gradient itself want to see it alone.
-  const bool adds = sum.defined() && sum.scalar_type() == left.scalar_type() &&
-                    !sum.requires_grad() && hooks(parameter).empty();
-  if (!adds) return accumulate_gradient(parameter, at::mm(left, right));
-  sum.addmm_(left, right);
+  if (!adds_in_place(parameter, left.scalar_type())) {
+    return accumulate_gradient(parameter, at::mm(left, right));
+  }
+  parameter.mutable_grad().addmm_(left, right);
   const auto& hook = post_acc_grad_hooks(parameter);
   if (hook) (*hook)(parameter);
+}
+
+bool add_product_in_place(at::TensorList parameters, const at::Tensor& left,
+                          const at::Tensor& right) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) {
+    const bool is_announced =
+        post_acc_grad_hooks(parameter) == nullptr || engine_runs_hooks_without_gradient();
+    if (!is_announced || !adds_in_place(parameter, left.scalar_type())) return false;
+    gradients.push_back(parameter.grad());
+  }
+  const at::NoGradGuard no_grad;
+  std::optional<at::Tensor> sum = joined_rows(gradients);
+  if (!sum) return false;
+  sum->addmm_(left, right);
+  return true;
 }
 
 void check_deferrable(const at::Tensor& parameter) {

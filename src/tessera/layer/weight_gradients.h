@@ -50,6 +50,16 @@ void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient
 void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
                         const at::Tensor& right);
 
+/// For the backward pass of a layer: adds a product of two matrices to the gradient of a parameter
+/// in its place, so that autograd need not get it. Autograd runs the hooks that follow a gradient
+/// nevertheless. False, and nothing changes, if there is no gradient to add to, if a hook wants to
+/// see the product alone, or if this version of LibTorch would not run the hooks.
+///
+/// Several parameters share the rows of the product. Their gradients must lie behind each other in
+/// memory; otherwise false.
+bool add_product_in_place(at::TensorList parameters, const at::Tensor& left,
+                          const at::Tensor& right);
+
 /// ConfigError unless the parameter, which may be undefined, can get a deferred gradient: it must
 /// be a leaf.
 void check_deferrable(const at::Tensor& parameter);

@@ -1,7 +1,9 @@
 #include "tessera/optim/clip.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
@@ -93,6 +95,16 @@ TEST(ClipGradNorm, LeavesTheBitsOfWhatIsNot) {
   const at::Tensor before = parameters[0].tensor.grad().clone();
   clip_grad_norm_(parameters, 2 * plain_norm(parameters));
   EXPECT_TRUE(parameters[0].tensor.grad().equal(before));
+}
+
+TEST(ClipGradNorm, AFactorOnTheDeviceHasTheBitsOfANumber) {
+  for (int i = 0; i < 1000; ++i) {
+    const at::Tensor norm = at::exp(some({}, at::kDouble) * 20);
+    for (const double limit : {1e-3, 0.3, 1.0, norm.item<double>()}) {
+      EXPECT_EQ(clip_factor(norm, limit).item<double>(), clip_factor(norm.item<double>(), limit));
+    }
+  }
+  EXPECT_TRUE(std::isnan(clip_factor(at::full({}, std::nan(""), at::kDouble), 1).item<double>()));
 }
 
 TEST(ClipGradNorm, NamesGradientsThatAreNotFinite) {

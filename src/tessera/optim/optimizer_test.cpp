@@ -10,7 +10,9 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -205,6 +207,31 @@ TEST_P(EitherOptimizer, MultipliesGradientsByAFactor) {
   }
   for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(ours[i].tensor.equal(theirs[i].tensor)) << i;
+  }
+}
+
+std::vector<at::Tensor> values_of(const Optimizer& optimizer, const Parameters& parameters) {
+  std::vector<at::Tensor> values;
+  for (const Parameter& one : parameters) values.push_back(one.tensor.detach().clone());
+  for (const OptimizerState& one : optimizer.state()) values.push_back(one.tensor.clone());
+  return values;
+}
+
+TEST_P(EitherOptimizer, AFactorThatIsNotFiniteChangesNothing) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Parameters parameters = some_parameters(dtype);
+    const auto optimizer = GetParam()(parameters);
+    set_gradients(parameters, parameters);
+    optimizer->step(0.1, at::full({}, 0.5, here(at::kDouble)));
+    const std::vector<at::Tensor> before = values_of(*optimizer, parameters);
+    for (const double factor : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      optimizer->step(0.1, at::full({}, factor, here(at::kDouble)));
+      optimizer->step(0.1, factor);
+    }
+    const std::vector<at::Tensor> after = values_of(*optimizer, parameters);
+    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i])) << i;
+    optimizer->step(0.1);
+    EXPECT_FALSE(parameters[0].tensor.equal(before[0]));
   }
 }
 

@@ -158,6 +158,7 @@ struct Splits {
   std::shared_ptr<const ExpertParallel> experts;  // Null if no other rank helps.
   std::shared_ptr<TrainBalance> balance;
   at::Device device;
+  bool adds_gradients;  // Pass::adds_gradients.
 
   /// Those that this rank has between layers.
   at::Tensor own_positions(const at::Tensor& all) const {
@@ -168,6 +169,7 @@ struct Splits {
   /// The arguments of the units for one microbatch.
   Pass pass(const StagePass& given) const {
     Pass made{.deferred = given.deferred,
+              .adds_gradients = adds_gradients,
               .tensor = tensor.get(),
               .context = context.get(),
               .experts = experts.get(),
@@ -247,7 +249,12 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
       std::make_shared<ContextParallel>(context_groups(plan, options.context), options.context);
   const auto balance = std::make_shared<TrainBalance>(model.balance, options.capacity, plan,
                                                       options.sequence, options.schedule);
-  const Splits splits{tensor, context, expert_parallel(plan, options), balance, options.device};
+  const Splits splits{.tensor = tensor,
+                      .context = context,
+                      .experts = expert_parallel(plan, options),
+                      .balance = balance,
+                      .device = options.device,
+                      .adds_gradients = options.schedule.microbatches() > 1};
   std::vector<std::shared_ptr<DataParallel>> data_parallel;
   for (ModelStage& stage : stages) {
     cut_tensors(stage.units);

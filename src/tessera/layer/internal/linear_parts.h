@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/layer/fp8.h"
-#include "tessera/layer/weight_gradients.h"
+#include "tessera/layer/pass.h"
 
 namespace tessera::layer::detail {
 
@@ -25,9 +24,13 @@ inline at::Tensor with_shape_of(const at::Tensor& x, const at::Tensor& rows) {
   return rows.view(shape);
 }
 
-/// What the backward pass needs to know of Pass::fp8.
-inline void keep(Fp8 fp8, torch::autograd::AutogradContext& context) {
-  context.saved_data["fp8"] = static_cast<int64_t>(fp8);
+/// What the backward pass needs to know of the pass.
+inline void keep(const Pass& pass, torch::autograd::AutogradContext& context) {
+  context.saved_data["fp8"] = static_cast<int64_t>(pass.fp8);
+  context.saved_data["adds"] = pass.adds_gradients;
+}
+inline bool kept_adds(torch::autograd::AutogradContext& context) {
+  return context.saved_data["adds"].toBool();
 }
 inline Fp8 kept_fp8(torch::autograd::AutogradContext& context) {
   return static_cast<Fp8>(context.saved_data["fp8"].toInt());

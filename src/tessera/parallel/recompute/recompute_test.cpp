@@ -10,11 +10,9 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/tanh.h>
-#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
 #include "tessera/base/error.h"
@@ -24,6 +22,7 @@
 #include "tessera/layer/rotary.h"
 #include "tests/testkit/device.h"
 #include "tests/testkit/live_memory.h"
+#include "tests/testkit/operators.h"
 
 namespace tessera {
 namespace {
@@ -220,46 +219,17 @@ TEST(SelectiveRecompute, KeepsTheAttentionOfEachKernel) {
   }
 }
 
-/// Counts the calls of LibTorch's operators in this thread.
-class Calls {
- public:
-  Calls()
-      : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(
-            [](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
-              ++counts()[call.name()];
-              return nullptr;
-            }))) {
-    counts().clear();
-  }
-  ~Calls() { at::removeCallback(handle_); }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
-
-  static std::map<std::string, size_t>& counts() {
-    static std::map<std::string, size_t> counts;
-    return counts;
-  }
-
- private:
-  at::CallbackHandle handle_;
-};
-
-std::map<std::string, size_t> calls_of(Recompute what) {
-  at::manual_seed(7);
-  const Block block(at::kFloat);
-  const at::Tensor x = hidden(at::kFloat);
-  const Calls calls;
-  recompute(block.unit(), what).forward(x, {}).sum().backward();
-  return Calls::counts();
-}
-
 TEST(SelectiveRecompute, ComputesProductsAndAttentionOnce) {
   for (const Recompute what : {kNone, kSelective, kFull}) {
-    auto calls = calls_of(what);
+    at::manual_seed(7);
+    const Block block(at::kFloat);
+    const at::Tensor x = hidden(at::kFloat);
+    const testkit::OperatorCalls calls;
+    recompute(block.unit(), what).forward(x, {}).sum().backward();
     const size_t times = what == kFull ? 2 : 1;
-    EXPECT_EQ(calls["aten::linear"], times * kProducts);
-    EXPECT_EQ(calls["aten::_scaled_dot_product_flash_attention_for_cpu"], times);
-    EXPECT_EQ(calls["aten::silu"], what == kNone ? 1U : 2U);
+    EXPECT_EQ(calls.count("aten::linear"), times * kProducts);
+    EXPECT_EQ(calls.count("aten::_scaled_dot_product_flash_attention_for_cpu"), times);
+    EXPECT_EQ(calls.count("aten::silu"), what == kNone ? 1U : 2U);
   }
 }
 

@@ -49,7 +49,10 @@ Work start_sum(const at::Tensor& partial, const TensorParallel& tensor) {
 }
 
 LayerCall::LayerCall(const Pass& pass, std::span<const LinearWeights> layers)
-    : tensor(*pass.tensor), fp8(pass.fp8), layers(layers.begin(), layers.end()) {
+    : tensor(*pass.tensor),
+      fp8(pass.fp8),
+      adds_gradients(pass.adds_gradients),
+      layers(layers.begin(), layers.end()) {
   if (pass.deferred == nullptr) return;
   deferred = *pass.deferred;
   for (const LinearWeights& layer : layers) {
@@ -82,7 +85,8 @@ void make_gradients(const torch::autograd::AutogradContext& context, const Layer
       continue;
     }
     if (context.needs_input_grad(1 + i) && !made[1 + i].defined()) {
-      made[1 + i] = linear_weight_gradient(of.x, of.gradient, call.fp8);
+      made[1 + i] =
+          weight_gradient_to_add(layer.weight, of.x, of.gradient, call.fp8, call.adds_gradients);
     }
     if (!layer.bias.defined()) continue;
     if (context.needs_input_grad(bias_edge)) {

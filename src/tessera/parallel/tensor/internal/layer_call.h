@@ -39,6 +39,7 @@ struct LayerCall : torch::CustomClassHolder {
 
   TensorParallel tensor;
   Fp8 fp8;
+  bool adds_gradients;  // Pass::adds_gradients.
   std::optional<WeightGradients> deferred;
   std::vector<LinearWeights> layers;  // The parameters themselves.
 };
