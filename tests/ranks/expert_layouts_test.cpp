@@ -186,8 +186,8 @@ class Layouts {
       logits_.clear();
       const double loss = engine.train_step(mine(step), mine(step + 1)).item<double>();
       const Step& other = expected.steps[static_cast<size_t>(step)];
-      RANK_EXPECT(
-          are_close({loss, engine.grad_norm().item<double>(), engine.balance()->loss}, other.scalars, near_))
+      RANK_EXPECT(are_close({loss, engine.grad_norm().item<double>(), engine.balance()->loss},
+                            other.scalars, near_))
           << text_ << ", step " << step;
       RANK_EXPECT(engine.balance()->counts.equal(other.counts)) << text_ << ", step " << step;
       if (step == 0 || step + 1 == kSteps) {

@@ -84,15 +84,14 @@ void adamw_on_gpu(const std::vector<GpuAdamWTensor>& tensors, const GpuAdamWRate
   }
   const Chunks chunks = chunks_of(entries);
   const auto narrow = [](double rate) { return static_cast<float>(rate); };
-  kAdamW.launch(
-      tensors[0].parameter.device(),
-      {.dtype = tensors[0].parameter.scalar_type(),
-       .width = chunks.width,
-       .constants = concat("-DCHUNK=", kChunk)},
-      {.blocks = chunks.blocks}, chunks.rows.const_data_ptr(), static_cast<int32_t>(chunks.count),
-      rates.gradient_factor.const_data_ptr(),
-      Rates{narrow(rates.learning_rate), narrow(rates.beta1), narrow(rates.beta2),
-            narrow(rates.weight_decay), narrow(rates.eps)});
+  kAdamW.launch(tensors[0].parameter.device(),
+                {.dtype = tensors[0].parameter.scalar_type(),
+                 .width = chunks.width,
+                 .constants = concat("-DCHUNK=", kChunk)},
+                {.blocks = chunks.blocks}, chunks.rows.const_data_ptr(),
+                static_cast<int32_t>(chunks.count), rates.gradient_factor.const_data_ptr(),
+                Rates{narrow(rates.learning_rate), narrow(rates.beta1), narrow(rates.beta2),
+                      narrow(rates.weight_decay), narrow(rates.eps)});
 }
 
 }  // namespace tessera

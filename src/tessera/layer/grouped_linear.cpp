@@ -48,7 +48,7 @@ struct Call : torch::CustomClassHolder {
   std::vector<ExpertWeights> layers;  // The parameters themselves.
   std::optional<WeightGradients> deferred;
   bool adds_gradients = false;  // Pass::adds_gradients.
-  bool fills = false;  // Whether experts without rows get zeros.
+  bool fills = false;           // Whether experts without rows get zeros.
 };
 
 // A product of many rows fills all threads by itself; many small ones run beside each other.

@@ -67,8 +67,8 @@ class Engine {
   at::Device device() const { return parts_.device; }
 
   /// **Collective.** Forward and backward of one global batch: accumulates the gradient of its mean
-  /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, a float64 scalar
-  /// on device(), the same on all ranks.
+  /// loss, times `loss_scale`, in parameters(). Returns the loss without the scale, a float64
+  /// scalar on device(), the same on all ranks.
   ///
   /// `inputs` and `targets` are this rank's rows(), whole: with context parallelism, the engine
   /// takes this rank's positions. From the CPU it copies them itself, and then the host does not

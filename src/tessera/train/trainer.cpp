@@ -17,13 +17,10 @@
 #include "tessera/optim/weight_average.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/engine.h"
-#include "tessera/train/internal/host_numbers.h"
+#include "tessera/train/host_numbers.h"
 #include "tessera/train/non_finite.h"
 
 namespace tessera {
-
-using namespace training::detail;
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

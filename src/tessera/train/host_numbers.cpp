@@ -1,11 +1,11 @@
-#include "tessera/train/internal/host_numbers.h"
+#include "tessera/train/host_numbers.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-namespace tessera::training::detail {
+namespace tessera {
 
 HostNumbers::HostNumbers(at::TensorList scalars) : numbers_(at::stack(scalars)) {
   const at::Device device = numbers_.device();
@@ -24,4 +24,4 @@ double HostNumbers::operator[](int64_t index) const {
   return numbers_.const_data_ptr<double>()[index];
 }
 
-}  // namespace tessera::training::detail
+}  // namespace tessera

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "tessera/base/export.h"
+
 namespace c10 {
 struct Event;
 }
 
-namespace tessera::training::detail {
+namespace tessera TSR_API {
 
 /// Float64 scalars of one device on their way to the host. The copy begins at once; what the device
 /// gets to do later does not delay it.
@@ -28,4 +30,4 @@ class HostNumbers {
   std::unique_ptr<c10::Event> arrived_;  // Null on a CPU, where nothing is under way.
 };
 
-}  // namespace tessera::training::detail
+}  // namespace tessera
