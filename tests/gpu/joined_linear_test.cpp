@@ -1,6 +1,7 @@
 // One product for several layers, where there are kernels.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <array>
 
@@ -87,6 +88,10 @@ TEST(JoinedLinear, AddsToGradientsInTheirPlace) {
   const testkit::OperatorCalls calls;
   pass();
   EXPECT_EQ(calls.count("aten::addmm_"), 1U);
+  // A pass for the input alone adds nothing.
+  const at::Tensor input = x.clone().requires_grad_();
+  const at::Tensor sum = linear(input, layers_of(weights), {.adds_gradients = true})[0].sum();
+  torch::autograd::grad({sum}, {input});
   for (size_t i = 0; i < once.size(); ++i) {
     EXPECT_TRUE(at::allclose(weights[i].grad(), once[i] * 2, 1e-4, 1e-3)) << i;
   }

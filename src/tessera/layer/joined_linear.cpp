@@ -76,10 +76,9 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
       });
       return made;
     }
-    if (kept_adds(*context) && !takes_fp8(gradient.t(), as_matrix(x).t(), fp8) &&
-        add_product_in_place(weights, gradient.t(), as_matrix(x))) {
-      return made;
-    }
+    const bool adds = kept_adds(*context) && context->needs_input_grad(1) &&
+                      !takes_fp8(gradient.t(), as_matrix(x).t(), fp8);
+    if (adds && add_product_in_place(weights, gradient.t(), as_matrix(x))) return made;
     const Tensors parts = weight_gradients(x, gradient, weights, fp8);
     std::ranges::copy(parts, made.begin() + 1);
     return made;

@@ -29,6 +29,7 @@ using autograd::impl::grad_accumulator;
 using autograd::impl::hooks;
 using autograd::impl::post_acc_grad_hooks;
 
+// Hooks of the gradient itself want to see it alone.
 bool adds_in_place(const at::Tensor& parameter, at::ScalarType dtype) {
   const at::Tensor& sum = parameter.grad();
   return sum.defined() && sum.scalar_type() == dtype && !sum.requires_grad() &&

@@ -26,7 +26,7 @@ AdamWOptions checked(const AdamWOptions& options) {
   return options;
 }
 
-// In float32. The host does not wait for the device, wherever the factor is.
+// In float32. A number of the host gets there without waiting for the device.
 at::Tensor on_device_of(const at::Tensor& parameter, const at::Tensor& factor) {
   if (factor.device() == parameter.device()) return factor.to(at::kFloat);
   return at::full({}, factor.item<double>(), parameter.options().dtype(at::kFloat));
