@@ -90,10 +90,11 @@ StepTerms to_terms(const Words& words) {
           .failed_before = words[7] != 0};
 }
 
+// In the host's memory: a GPU has the step before to do, for which nobody should wait here.
 std::vector<Words> gather(const Words& mine, const Group& group) {
   const at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
   std::copy(mine.begin(), mine.end(), row.data_ptr<int64_t>());
-  const at::Tensor all = all_gather(row.to(group.device()), group).wait().cpu();
+  const at::Tensor all = all_gather(row, group).wait();
   const int64_t* const data = all.const_data_ptr<int64_t>();
   std::vector<Words> gathered(static_cast<size_t>(group.size()));
   for (size_t rank = 0; rank < gathered.size(); ++rank) {
