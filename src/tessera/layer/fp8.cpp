@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mm.h>
 
 #include <limits>
 #include <utility>
@@ -36,6 +37,14 @@ Rounded round_rows(const at::Tensor& matrix, Fp8 fp8) {
   return {scaled.contiguous().to(at::kFloat8_e4m3fn), largest / kLargestFp8};
 }
 
+// LibTorch's own product for CPUs knows scales of rows only in newer versions. Products of float8
+// are exact in float32.
+at::Tensor product_on_cpu(const Rounded& left, const Rounded& right, const at::Tensor& columns) {
+  const at::Tensor sums =
+      at::mm(left.values.to(at::kFloat), right.values.to(at::kFloat).t());
+  return sums.mul_(left.scales).mul_(columns).to(at::kBFloat16);
+}
+
 Unit with_fp8(Unit unit, Fp8 fp8) {
   unit.forward = [forward = std::move(unit.forward), fp8](const at::Tensor& x, const Pass& pass) {
     Pass changed = pass;
@@ -57,6 +66,7 @@ at::Tensor fp8_product(const at::Tensor& a, const at::Tensor& b, Fp8 fp8) {
   const Rounded left = round_rows(a, fp8);
   const Rounded right = round_rows(b, fp8);
   const at::Tensor columns = fp8 == Fp8::kRowwise ? right.scales.t() : right.scales;
+  if (a.is_cpu()) return product_on_cpu(left, right, columns);
   return at::_scaled_mm(left.values, right.values.t(), left.scales, columns, /*bias=*/{},
                         /*scale_result=*/{}, at::kBFloat16, /*use_fast_accum=*/true);
 }
