@@ -262,6 +262,7 @@ TEST(Kernels, RowsAndColumnsInFloat8) {
                                         {33, 31},
                                         {144, 272},
                                         {300, 72},
+                                        {2, 4099},
                                         {65, 2048}}) {
       for (const bool shifts : {false, true}) {
         at::Tensor values = random({rows, columns}).to(dtype);

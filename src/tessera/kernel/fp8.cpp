@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "tessera/base/check.h"
 #include "tessera/base/text.h"
@@ -23,7 +24,8 @@ __device__ float factor_of(float largest) { return LARGEST / bounded(largest); }
 __device__ float larger(float largest, T x) { return fmaxf(largest, fabsf(wide(x))); }
 )cuda";
 
-// One block has a row, which it reads a second time while it is in the cache.
+// THREADS threads share a row, of which each has PACKS packs: as many as KEPT stay in registers, of
+// longer rows all are read a second time.
 constexpr GpuKernel kRows("fp8_rows", kScales, R"cuda(
 struct alignas(WIDTH) Narrow { fp8 at[WIDTH]; };
 
@@ -40,31 +42,54 @@ __device__ Narrow narrow(const Pack& pack, float factor) {
   return made;
 }
 
+__device__ float largest_of_row(float largest) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+  }
+#if THREADS > 32
+  __shared__ float of_warp[THREADS / 32];
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
+  __syncthreads();
+  for (int i = 0; i < THREADS / 32; ++i) largest = fmaxf(largest, of_warp[i]);
+#endif
+  return largest;
+}
+
 extern "C" __global__ void fp8_rows(const T* __restrict__ in, const float* __restrict__ given,
-                                    fp8* __restrict__ out, float* __restrict__ scales, i64 size) {
-  const i64 row = blockIdx.x;
+                                    fp8* __restrict__ out, float* __restrict__ scales, i64 rows, i64 size) {
+  const i64 row = i64(blockIdx.x) * (blockDim.x / THREADS) + threadIdx.x / THREADS;
+  if (row >= rows) return;
   in += row * size;
   out += row * size;
+  const int first = threadIdx.x % THREADS * WIDTH;
+  constexpr int kStep = THREADS * WIDTH;
+#if PACKS <= KEPT  // The loops are unrolled, since an index of registers must be a constant.
+#define UNROLLED _Pragma("unroll")
+#define PACK(p) packs[p]
+  Pack packs[PACKS];
+  UNROLLED for (int p = 0; p < PACKS; ++p) {
+    if (first + p * kStep < size) packs[p] = load(in + first + p * kStep);
+  }
+#else
+#define UNROLLED
+#define PACK(p) load(in + first + i64(p) * kStep)
+#endif
   float largest = 0;
   if (given != nullptr) {
     largest = *given;
   } else {
-    for (i64 column = i64(threadIdx.x) * WIDTH; column < size; column += i64(blockDim.x) * WIDTH) {
-      const Pack pack = load(in + column);
+    UNROLLED for (int p = 0; p < PACKS; ++p) {
+      if (first + i64(p) * kStep >= size) continue;
+      const Pack pack = PACK(p);
       for (int i = 0; i < WIDTH; ++i) largest = larger(largest, pack.at[i]);
     }
-    for (int distance = 16; distance > 0; distance /= 2) {
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
-    }
-    __shared__ float of_warp[32];
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
-    __syncthreads();
-    for (u32 i = 0; i < blockDim.x / 32; ++i) largest = fmaxf(largest, of_warp[i]);
+    largest = largest_of_row(largest);
   }
-  if (threadIdx.x == 0) scales[row] = scale_of(largest);
+  if (first == 0) scales[row] = scale_of(largest);
   const float factor = factor_of(largest);
-  for (i64 column = i64(threadIdx.x) * WIDTH; column < size; column += i64(blockDim.x) * WIDTH) {
-    *reinterpret_cast<Narrow*>(out + column) = narrow(load(in + column), factor);
+  UNROLLED for (int p = 0; p < PACKS; ++p) {
+    if (first + i64(p) * kStep >= size) continue;
+    *reinterpret_cast<Narrow*>(out + first + i64(p) * kStep) = narrow(PACK(p), factor);
   }
 }
 )cuda");
@@ -176,15 +201,26 @@ GpuFp8Rows empty_rows(const at::Tensor& like, int64_t rows, int64_t size) {
 }
 
 GpuFp8Rows rows_of(const at::Tensor& matrix, const at::Tensor& largest) {
-  const int64_t width = pack_width(matrix, matrix.size(1));
+  constexpr int64_t kWantedPacks = 8;  // Of a thread, so that it loads many at once.
+  constexpr int64_t kKeptPacks = 16;
+  const int64_t rows = matrix.size(0);
+  const int64_t size = matrix.size(1);
+  const int64_t width = pack_width(matrix, size);
+  const int64_t packs = groups_of(size, width);
+  const auto wanted = static_cast<uint64_t>(groups_of(packs, kWantedPacks));
   const int64_t threads =
-      std::clamp(groups_of(matrix.size(1), kWarp * width) * kWarp, kWarp, kThreads);
-  GpuFp8Rows made = empty_rows(matrix, matrix.size(0), matrix.size(1));
-  kRows.launch(matrix.device(),
-               {.dtype = matrix.scalar_type(), .width = width, .constants = constants()},
-               {.blocks = matrix.size(0), .threads = threads}, matrix.const_data_ptr(),
-               largest.defined() ? largest.const_data_ptr() : nullptr,
-               made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), matrix.size(1));
+      std::clamp(static_cast<int64_t>(std::bit_ceil(wanted)), kWarp, kThreads);
+  const int64_t rows_of_block = threads == kWarp ? kThreads / kWarp : 1;
+  GpuFp8Rows made = empty_rows(matrix, rows, size);
+  kRows.launch(
+      matrix.device(),
+      {.dtype = matrix.scalar_type(),
+       .width = width,
+       .constants = constants(concat("-DTHREADS=", threads, " -DPACKS=", groups_of(packs, threads),
+                                     " -DKEPT=", kKeptPacks))},
+      {.blocks = groups_of(rows, rows_of_block), .threads = rows_of_block * threads},
+      matrix.const_data_ptr(), largest.defined() ? largest.const_data_ptr() : nullptr,
+      made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), rows, size);
   return made;
 }
 
