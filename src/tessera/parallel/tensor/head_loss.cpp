@@ -128,7 +128,10 @@ at::Tensor head_loss(const at::Tensor& x, const at::Tensor& weight, const at::Te
   }
   TSR_CHECK(options.loss.count_ignored || !options.loss.ignore_index,
             "a loss in pieces counts ignored positions; set count_ignored");
-  const Head head{targets, vocabulary, {.fp8 = pass.fp8, .tensor = pass.tensor}, options.loss};
+  const Head head{targets,
+                  vocabulary,
+                  {.adds_gradients = true, .fp8 = pass.fp8, .tensor = pass.tensor},
+                  options.loss};
   const auto call = c10::make_intrusive<HeadCall>(head, pieces);
   const bool learns = at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   if (learns) return HeadLoss::apply(x, weight, call);
