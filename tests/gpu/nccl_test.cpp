@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/nccl/factory.h"
@@ -23,6 +25,27 @@ TEST(Nccl, ACommunicatorReducesOnTheGpu) {
   at::Tensor tensor = at::ones({1024}, at::kCUDA);
   std::vector<at::Tensor> tensors{tensor};
   backend->allreduce(tensors)->wait();
+  EXPECT_EQ(tensor.sum().item<float>(), 1024);
+}
+
+// What a world with TESSERA_NCCL_SPLIT=1 does with its groups of several ranks.
+TEST(Nccl, ACommunicatorIsSplitFromAnother) {
+  const auto engine = comm::detail::nccl::make_engine({});
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto create = [&](const char* name, const c10::intrusive_ptr<c10d::Backend>& parent) {
+    return engine->create({.store = c10::make_intrusive<c10d::PrefixStore>(name, store),
+                           .rank = 0,
+                           .size = 1,
+                           .timeout = std::chrono::seconds(60),
+                           .connected_device = at::Device(at::kCUDA, 0),
+                           .parent = parent});
+  };
+  const auto all = create("all", {});
+  const auto part = create("part", all);
+  EXPECT_EQ(dynamic_cast<c10d::ProcessGroupNCCL&>(*all).getCommSplitCounter(), 1);
+  at::Tensor tensor = at::ones({1024}, at::kCUDA);
+  std::vector<at::Tensor> tensors{tensor};
+  part->allreduce(tensors)->wait();
   EXPECT_EQ(tensor.sum().item<float>(), 1024);
 }
 

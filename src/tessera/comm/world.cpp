@@ -25,12 +25,6 @@ constexpr std::chrono::seconds kLeaveTimeout{5};  // Rank 0 waits so long for th
 constexpr std::chrono::milliseconds kShortPause{1};
 constexpr std::chrono::milliseconds kPause{20};
 
-RankGroup all_ranks_of(const LaunchInfo& launch) {
-  RankGroup ranks;
-  for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.emplace_back(rank);
-  return ranks;
-}
-
 // Returns when all ranks have reached `place`.
 void wait_for_all(const WorldState& world, const std::string& place,
                   std::chrono::milliseconds timeout) {
@@ -78,6 +72,8 @@ struct Switch {
 constexpr Switch kChecks{"TESSERA_CHECK_COLLECTIVES", false, "1 compares the calls of all ranks"};
 constexpr Switch kSharedMemory{
     "TESSERA_SHM", true, "0 sends over Gloo instead of memory that the ranks of a host share"};
+constexpr Switch kSplitsNccl{"TESSERA_NCCL_SPLIT", false,
+                             "1 splits the NCCL communicators of a plan from that of all ranks"};
 
 bool is_on(const Switch& variable, const Environment& environment) {
   const std::string value = environment(variable.name).value_or("");
@@ -149,6 +145,9 @@ LaunchInfo WorldHandle::launch() && {
 Backend WorldHandle::backend() const {
   return state().backend;
 }
+bool WorldHandle::splits_nccl() const {
+  return state().splits_nccl;
+}
 c10::Device WorldHandle::device() const {
   return state().device;
 }
@@ -209,6 +208,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   const Environment environment = process_environment();
   const bool checked = is_on(kChecks, environment);
   const bool shares_memory = is_on(kSharedMemory, environment);
+  const bool splits_nccl = is_on(kSplitsNccl, environment);
   const auto silence = silence_setting(environment).value_or(options.silence);
   report_uncaught();
   if (options.backend != Backend::kFake) {
@@ -221,6 +221,7 @@ World World::connect(const LaunchInfo& launch, const WorldOptions& options) {
   state->launch = launch;
   state->backend = options.backend;
   state->timeout = options.timeout;
+  state->splits_nccl = splits_nccl;
   World world(state);
   if (launch.world_size > 1 && options.backend != Backend::kFake) {
     const auto start_timeout = std::min(options.timeout, options.start_timeout);

@@ -40,6 +40,9 @@ class WorldHandle {
   LaunchInfo launch() &&;
   /// Of groups that do not choose one; never kAuto.
   Backend backend() const;
+  /// Whether realize() makes NCCL communicators by splits of that of all ranks:
+  /// TESSERA_NCCL_SPLIT=1.
+  bool splits_nccl() const;
   /// The device of this process: the GPU of its local rank (modulo the number of GPUs), or the CPU
   /// if it sees no GPU.
   c10::Device device() const;

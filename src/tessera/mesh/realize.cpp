@@ -76,6 +76,12 @@ Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
   return Backend::kAuto;
 }
 
+// Whole lines of a layout hold each rank of the world once. NCCL reads the variable for SHARP only if
+// it connects by the store.
+bool can_split(const GroupSpec& spec, const WorldHandle& world) {
+  return world.splits_nccl() && !spec.sharp && std::holds_alternative<Whole>(spec.groups.selection());
+}
+
 GroupRequest request_of(PlannedGroup group, const WorldHandle& world) {
   const GroupSpec& spec = *group.spec;
   return {std::move(group.ranks),
@@ -84,7 +90,8 @@ GroupRequest request_of(PlannedGroup group, const WorldHandle& world) {
            .backend = backend_of(spec, world),
            .timeout = spec.timeout,
            .nccl = spec.options,
-           .sharp = spec.sharp}};
+           .sharp = spec.sharp,
+           .split = can_split(spec, world)}};
 }
 
 bool is_sharp(const GroupRequest& request) {
@@ -148,7 +155,9 @@ std::string text_of(const GroupSpec& spec) {
 // With different plans, ranks would wait in groups that others do not make.
 void check_same_plan(const Plan& plan, const WorldHandle& world) {
   std::vector<std::string> lines;
-  for (const GroupSpec& spec : plan.specs()) lines.push_back(text_of(spec));
+  for (const GroupSpec& spec : plan.specs()) {
+    lines.push_back(concat(text_of(spec), can_split(spec, world) ? ", split" : ""));
+  }
   check_same(world.group(), "the plans differ on the ranks", lines);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
 #include <memory>
@@ -21,6 +22,11 @@ struct CommunicatorRequest {
   int size = 1;
   std::chrono::milliseconds timeout{};
   NcclOptions nccl = {};
+  /// Of this process, on which NCCL connects now. Empty: in the first operation.
+  std::optional<c10::Device> connected_device = std::nullopt;
+  /// To split this one from. All its members do that at once, each with the color of its part.
+  c10::intrusive_ptr<c10d::Backend> parent = {};
+  int color = 0;
 };
 
 /// A back end, which makes communicators. There is one in each of gloo/, shm/, nccl/ and fake/,

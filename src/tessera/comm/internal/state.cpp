@@ -30,7 +30,7 @@ std::string nccl_key(const GroupOptions& options) {
   const NcclOptions& nccl = options.nccl;
   return concat(nccl.high_priority_stream, ",", nccl.cga_cluster_size.value_or(-1), ",",
                 nccl.min_ctas.value_or(-1), ",", nccl.max_ctas.value_or(-1), ",",
-                nccl.net_name.value_or(""), ",", options.sharp);
+                nccl.net_name.value_or(""), ",", options.sharp, ",", options.split);
 }
 
 std::string key_of(const RankGroup& ranks, const GroupOptions& options) {
@@ -190,6 +190,12 @@ void WorldState::close() {
   engines_.clear();
 }
 
+RankGroup all_ranks_of(const LaunchInfo& launch) {
+  RankGroup ranks;
+  for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.push_back(GlobalRank{rank});
+  return ranks;
+}
+
 GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
                        const GroupOptions& options, Purpose purpose)
     : world_(std::move(world)), ranks_(std::move(ranks)), options_(options), purpose_(purpose) {
@@ -245,13 +251,31 @@ c10d::Backend& GroupState::connect(StoreClient client) {
   }
 }
 
+std::shared_ptr<GroupState> GroupState::all_ranks() const {
+  return std::make_shared<GroupState>(
+      world_, all_ranks_of(world_->launch),
+      GroupOptions{.name = "world", .backend = Backend::kNccl, .timeout = options_.timeout});
+}
+
+void GroupState::request_split(StoreClient client, CommunicatorRequest& request) const {
+  if (!world_->splits_nccl || backend() != Backend::kNccl) return;
+  const std::shared_ptr<GroupState> all = all_ranks();
+  if (key_ != all->key() && !options_.split) return;
+  request.connected_device = world_->device;
+  if (key_ == all->key()) return;
+  request.parent = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&all->connect(client));
+  request.color = static_cast<int>(std::ranges::min(ranks_).value);
+}
+
 c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
+  CommunicatorRequest made{.rank = static_cast<int>(rank_->value),
+                           .size = static_cast<int>(ranks_.size()),
+                           .timeout = *options_.timeout,
+                           .nccl = options_.nccl};
+  request_split(client, made);
   auto create = [engine = world_->engine(options_.backend), store = world_->store,
                  own = client == StoreClient::kOwn, key = key_,
-                 request = CommunicatorRequest{.rank = static_cast<int>(rank_->value),
-                                               .size = static_cast<int>(ranks_.size()),
-                                               .timeout = *options_.timeout,
-                                               .nccl = options_.nccl}]() mutable {
+                 request = std::move(made)]() mutable {
     if (store) {
       request.store = c10::make_intrusive<c10d::PrefixStore>(key, own ? store->clone() : store);
     }

@@ -83,6 +83,7 @@ class WorldState {
   std::shared_ptr<Recorder> recorder;  // Null without a store.
   std::shared_ptr<Watchdog> watchdog;  // The same.
   bool checked = false;                // TESSERA_CHECK_COLLECTIVES=1.
+  bool splits_nccl = false;            // TESSERA_NCCL_SPLIT=1.
 
   std::shared_ptr<Engine> engine(Backend wanted);
   /// The communicator for this key, made on the first call.
@@ -105,6 +106,8 @@ class WorldState {
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;
   bool closed_ = false;
 };
+
+RankGroup all_ranks_of(const LaunchInfo& launch);
 
 /// Operations of a quiet group are neither recorded nor compared: it is used to compare calls.
 enum class Purpose { kUser, kQuiet };
@@ -142,6 +145,9 @@ class GroupState {
 
  private:
   c10::intrusive_ptr<c10d::Backend> make_backend(StoreClient client);
+  /// The group of all ranks, from whose communicator others are split.
+  std::shared_ptr<GroupState> all_ranks() const;
+  void request_split(StoreClient client, CommunicatorRequest& request) const;
   c10::intrusive_ptr<c10d::Backend> create_watched(
       std::function<c10::intrusive_ptr<c10d::Backend>()> create);
   std::shared_ptr<GroupState> over_gloo(const std::string& name, Purpose purpose) const;

@@ -19,8 +19,17 @@ class NcclEngine : public Engine {
     if (request.nccl.max_ctas) options->config.maxCTAs = *request.nccl.max_ctas;
     // NCCL keeps the pointer for the life of the communicator.
     if (request.nccl.net_name) options->config.netName = strdup(request.nccl.net_name->c_str());
-    return c10::make_intrusive<c10d::ProcessGroupNCCL>(request.store, request.rank, request.size,
-                                                       options);
+    if (request.parent) split(request, *options);
+    auto made = c10::make_intrusive<c10d::ProcessGroupNCCL>(request.store, request.rank,
+                                                            request.size, options);
+    if (request.connected_device) made->eagerConnectSingleDevice(*request.connected_device);
+    return made;
+  }
+
+ private:
+  static void split(const CommunicatorRequest& request, c10d::ProcessGroupNCCL::Options& options) {
+    options.split_from = c10::static_intrusive_pointer_cast<c10d::ProcessGroupNCCL>(request.parent);
+    options.split_color = request.color;
   }
 };
 
