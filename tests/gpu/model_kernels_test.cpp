@@ -15,18 +15,11 @@
 #include "tessera/train/compose.h"
 #include "tessera/train/trainer.h"
 #include "tests/gpu/device.h"
+#include "tests/gpu/small_llama.h"
 #include "tests/testkit/operators.h"
 
 namespace tessera {
 namespace {
-
-const LlamaConfig kShape{.vocab_size = 320,
-                         .hidden_size = 64,
-                         .intermediate_size = 96,
-                         .num_hidden_layers = 2,
-                         .num_attention_heads = 4,
-                         .num_key_value_heads = 2,
-                         .head_dim = 16};
 
 struct Step {
   double loss;
@@ -34,12 +27,12 @@ struct Step {
 };
 
 Step step_of(at::ScalarType dtype, at::Device device, Fp8 fp8) {
-  Llama model(kShape);
+  Llama model(kSmallLlama);
   model.initialize(/*seed=*/1);
   model.to(dtype);
   model.to(device);
   at::manual_seed(7);
-  const at::Tensor tokens = at::randint(kShape.vocab_size, {2, 17}, at::kLong).to(device);
+  const at::Tensor tokens = at::randint(kSmallLlama.vocab_size, {2, 17}, at::kLong).to(device);
   const Pass pass{.fp8 = fp8};
   const at::Tensor loss =
       token_loss(model.forward(tokens.slice(1, 0, 16), pass), tokens.slice(1, 1, 17));
@@ -86,14 +79,14 @@ class RandomBatches final : public BatchSource {
  public:
   int64_t batch() const override { return 2; }
   BatchTensors rows(int64_t, Span rows) const override {
-    const at::Tensor tokens = at::randint(kShape.vocab_size, {rows.size(), 17}, at::kLong);
+    const at::Tensor tokens = at::randint(kSmallLlama.vocab_size, {rows.size(), 17}, at::kLong);
     return {.inputs = tokens.slice(1, 0, 16), .targets = tokens.slice(1, 1, 17)};
   }
 };
 
 Engine engine_of(const World& world) {
-  Model model = llama_model(kShape, {.dtype = at::kBFloat16, .device = kGpu});
-  model.fill = [](const Parameters& all) { fill_llama(all, kShape, /*seed=*/1); };
+  Model model = llama_model(kSmallLlama, {.dtype = at::kBFloat16, .device = kGpu});
+  model.fill = [](const Parameters& all) { fill_llama(all, kSmallLlama, /*seed=*/1); };
   return compose(model, realize(train_plan(1, {}), world), {.batch = 2, .device = kGpu});
 }
 

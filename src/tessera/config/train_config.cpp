@@ -189,6 +189,18 @@ void check_fp8(const TrainConfig& config) {
             "; give --dtype bf16 as well, or leave it out");
 }
 
+void check_graphs(const TrainConfig& config) {
+  if (!config.train.cuda_graphs) return;
+  TSR_CHECK(config.train.device == "cuda", "--cuda-graphs needs a GPU; give --device cuda as well, "
+            "or leave it out");
+  TSR_CHECK(config.parallel.nproc == 1, "--cuda-graphs is for one rank, but --nproc is ",
+            config.parallel.nproc, "; leave it out");
+  TSR_CHECK(config.parallel.recompute == "none", "--cuda-graphs cannot record --recompute ",
+            config.parallel.recompute, "; leave one of them out");
+  TSR_CHECK(!config.data.documents, "--cuda-graphs needs steps of one form, but documents end "
+            "elsewhere in each batch; leave it out, or set data.documents=false");
+}
+
 // A model from a folder has only model.path.
 bool is_meant(const ConfigField& field, const ModelSection& model) {
   return field.section != "model" || (field.key == "path") == !model.path.empty();
@@ -268,6 +280,7 @@ void check(const TrainConfig& config) {
             "train.validate_every=", config.train.validate_every,
             " needs data.validation_share above 0; set one of them");
   check_fp8(config);
+  check_graphs(config);
   check_context(config.parallel);
   check_documents(config);
   if (config.model.path.empty()) check_shape(config, config.model.shape);

@@ -87,6 +87,7 @@ struct TrainSection {
   double z_loss_coef = 0;                   // Of the routers' logits; 0: none.
   int64_t check_replicas = 0;               // Steps between two comparisons; 0: none.
   bool deterministic = false;               // The same bits in every run, or an error.
+  bool cuda_graphs = false;                 // Record a step on a GPU, and repeat it.
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };

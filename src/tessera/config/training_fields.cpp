@@ -208,6 +208,11 @@ Fields train_fields() {
        .help = "only operators that give the same bits in every run, on GPUs, too; an operator "
                "without such an implementation ends the run",
        .flag = "--deterministic"},
+      {.key = "cuda_graphs",
+       .target = at<&C::train, &TrainSection::cuda_graphs>,
+       .help = "record the kernels of a step as a CUDA graph, and repeat it; for one rank with a "
+               "dense model, without recompute and documents",
+       .flag = "--cuda-graphs"},
   };
 }
 

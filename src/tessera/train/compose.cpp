@@ -40,6 +40,17 @@ void check_splits(std::span<const ModelStage> stages, const RealizedPlan& plan) 
   }
 }
 
+// The steps of these cannot be recorded: other ranks, or the host, decide something in them.
+void check_graphs(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
+  if (!options.graphs) return;
+  const int64_t ranks = plan.plan().world();
+  TSR_CHECK(ranks == 1, "CUDA graphs are for one rank, but there are ", ranks, "; leave them out");
+  TSR_CHECK(!model.balance, "CUDA graphs cannot record routers of experts; leave them out");
+  TSR_CHECK(options.recompute == Recompute::kNone,
+            "CUDA graphs cannot record recompute, which sets the state of random numbers; leave "
+            "one of them out");
+}
+
 // The units that this rank runs.
 std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan,
                                     const Schedule& schedule) {
@@ -241,6 +252,7 @@ PipelineLoss pipeline_loss(const ModelLoss& loss, const Splits& splits) {
 
 Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOptions& options) {
   check_batch(plan, options.batch);
+  check_graphs(model, plan, options);
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   check_splits(stages, plan);
   const auto tensor = std::make_shared<const TensorParallel>(
@@ -276,6 +288,8 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   Pipeline pipeline(std::move(made), options.schedule, plan.group("pp"),
                     {.loss = pipeline_loss(model.loss, splits), .device = options.device});
   const Parameters parameters = trained_parameters(stages);
+  std::optional<GraphedStep> graphed;
+  if (options.graphs) graphed.emplace(options.device, parameters);
   return Engine({.plan = plan,
                  .parameters = parameters,
                  .buffers = buffers_of(stages),
@@ -286,6 +300,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
                  .balance = balance,
                  .pipeline = std::move(pipeline),
                  .whole_batch = std::move(whole_batch),
+                 .graphed = std::move(graphed),
                  .batch = options.batch,
                  .ignored_target = model.ignored_target,
                  .device = options.device});

@@ -31,6 +31,9 @@ struct ComposeOptions {
   CapacityOptions capacity = {};            // Which tokens full experts drop.
   Recompute recompute = Recompute::kNone;   // Activation checkpointing of each unit.
   ContextParallelOptions context = {};      // If the plan has cp.
+  /// Record a step as a CUDA graph and repeat it (GraphedStep). Only for one rank with a GPU, for
+  /// models without experts, and without recompute and documents.
+  bool graphs = false;
   DdpOptions ddp = {};                      // If the plan only replicates.
   FsdpOptions fsdp = {};  // If the plan shards. compose() sets `when` and `share`.
 };

@@ -101,6 +101,29 @@ TEST(Compose, RefusesToSplitAModule) {
             "attention obeys Pass::context");
 }
 
+TEST(Compose, RefusesToRecordStepsThatDiffer) {
+  const auto refusal = [&](int64_t ranks, Recompute recompute, bool routes) {
+    const World world = World::fake(GlobalRank{0}, ranks);
+    Model model = model_of({module_unit("net", torch::nn::Linear(3, 3))},
+                           [](const at::Tensor& y, const at::Tensor&) { return y.mean(); });
+    if (routes) model.balance = BalanceOptions{.layers = 1, .experts = 2, .top_k = 1};
+    try {
+      compose(model, realize(train_plan(ranks, {.dp_replicate = ranks}), world),
+              {.batch = 4, .recompute = recompute, .graphs = true});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(2, Recompute::kNone, false),
+            "CUDA graphs are for one rank, but there are 2; leave them out");
+  EXPECT_EQ(refusal(1, Recompute::kNone, true),
+            "CUDA graphs cannot record routers of experts; leave them out");
+  EXPECT_NE(refusal(1, Recompute::kFull, false).find("cannot record recompute"),
+            std::string::npos);
+  EXPECT_NE(refusal(1, Recompute::kNone, false).find("CUDA graphs need a GPU"), std::string::npos);
+}
+
 TEST(Compose, RefusesMoreSlicesThanRows) {
   EXPECT_THROW(Line().engine(6).train_step(kInputs, kTargets), ConfigError);
 }

@@ -92,7 +92,8 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   batch.loss_scale = loss_scale / counted;
   batch.record = units.is_recording();
   batch.step = step;
-  const PipelineResult result = parts_.pipeline.step(batch);
+  const PipelineResult result = parts_.graphed ? parts_.graphed->run(parts_.pipeline, batch)
+                                               : parts_.pipeline.step(batch);
   own_loss_ = result.loss.defined() ? result.loss.detach() : at::Tensor();
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();

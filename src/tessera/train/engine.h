@@ -19,6 +19,7 @@
 #include "tessera/parallel/tensor/tensor_gradients.h"
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
+#include "tessera/train/graphed_step.h"
 #include "tessera/train/tied_parameters.h"
 #include "tessera/train/train_balance.h"
 
@@ -46,6 +47,7 @@ struct EngineParts {
   std::shared_ptr<TrainBalance> balance;  // Of experts; not null, even in a dense model.
   Pipeline pipeline;                      // Runs this rank's stages; also if pp is 1.
   std::optional<Pipeline> whole_batch;  // Runs all rows of this rank at once, if routers need that.
+  std::optional<GraphedStep> graphed;   // Runs the steps of `pipeline`, if they are recorded.
   int64_t batch;                        // Rows per global batch.
   std::optional<int64_t> ignored_target;  // Model::ignored_target.
   at::Device device;                      // Of compute.

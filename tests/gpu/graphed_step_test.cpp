@@ -1,0 +1,130 @@
+// Steps that a GPU repeats from a recording, beside the same steps without.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tessera/base/error.h"
+#include "tessera/comm/world.h"
+#include "tessera/kernel/gpu_graph.h"
+#include "tessera/model/llama_units.h"
+#include "tessera/optim/adamw.h"
+#include "tessera/plan/train_plan.h"
+#include "tessera/train/batch_source.h"
+#include "tessera/train/compose.h"
+#include "tessera/train/graphed_step.h"
+#include "tessera/train/trainer.h"
+#include "tests/gpu/small_llama.h"
+#include "tests/testkit/operators.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kBatch = 4;
+constexpr int64_t kSteps = 12;
+constexpr int64_t kShorter = 7;  // From this step on, batches need another recording.
+
+// Other tokens in each step.
+class Batches final : public BatchSource {
+ public:
+  int64_t batch() const override { return kBatch; }
+  BatchTensors rows(int64_t step, Span rows) const override {
+    at::manual_seed(static_cast<uint64_t>(step));
+    const int64_t length = step < kShorter ? 17 : 13;
+    const at::Tensor tokens = at::randint(kSmallLlama.vocab_size, {rows.size(), length}, at::kLong);
+    return {.inputs = tokens.slice(1, 0, length - 1), .targets = tokens.slice(1, 1, length)};
+  }
+};
+
+struct Training {
+  std::vector<double> losses;
+  std::vector<at::Tensor> weights;
+  std::vector<bool> called;  // Whether the host called at::mm in each step.
+};
+
+Training train_llama(bool graphs, int64_t microbatches, Fp8 fp8) {
+  const World world = World::connect(LaunchInfo{}, {});
+  Model model = llama_model(kSmallLlama, {.dtype = at::kBFloat16, .device = at::kCUDA});
+  model.fill = [](const Parameters& all) { fill_llama(all, kSmallLlama, /*seed=*/1); };
+  model = with_fp8(std::move(model), fp8, {1, 3});
+  Engine engine = compose(model, realize(train_plan(1, {}), world),
+                          {.batch = kBatch,
+                           .schedule = one_rank(microbatches),
+                           .device = at::kCUDA,
+                           .graphs = graphs});
+  AdamW optimizer(engine.parameters());
+  const testkit::OperatorCalls calls;
+  Training made;
+  int64_t seen = 0;
+  train({.steps = kSteps, .learning_rate = {.peak = 1e-3, .steps = kSteps}, .clip = 1}, engine,
+        Batches(), optimizer,
+        {.after_step = [&](const StepMetrics& metrics) {
+          made.losses.push_back(metrics.loss);
+          const auto begin = calls.names().begin() + seen;
+          made.called.push_back(std::find(begin, calls.names().end(), "aten::mm") !=
+                                calls.names().end());
+          seen = std::ssize(calls.names());
+        }});
+  for (const Parameter& parameter : engine.parameters()) {
+    made.weights.push_back(parameter.tensor.detach().cpu());
+  }
+  return made;
+}
+
+// The same kernels in the same order give the same bits.
+void expect_same_training(const Training& got, const Training& wanted) {
+  EXPECT_EQ(got.losses, wanted.losses);
+  ASSERT_EQ(got.weights.size(), wanted.weights.size());
+  for (size_t i = 0; i < got.weights.size(); ++i) {
+    EXPECT_TRUE(got.weights[i].equal(wanted.weights[i])) << i;
+  }
+}
+
+TEST(GraphedStep, GivesTheBitsOfOrdinarySteps) {
+  for (const int64_t microbatches : {1, 2}) {
+    for (const Fp8 fp8 : {Fp8::kNone, Fp8::kRowwise}) {
+      SCOPED_TRACE(testing::Message() << microbatches << " micro-batches, float8 " << (fp8 != Fp8::kNone));
+      expect_same_training(train_llama(true, microbatches, fp8),
+                           train_llama(false, microbatches, fp8));
+    }
+  }
+}
+
+TEST(GraphedStep, RecordsAFormOnceAndThenCallsNoOperator) {
+  const Training graphed = train_llama(true, 1, Fp8::kNone);
+  for (size_t step = 0; step < graphed.called.size(); ++step) {
+    const int64_t of_form = static_cast<int64_t>(step < kShorter ? step : step - kShorter);
+    // Those that warm up, and the one that is recorded.
+    EXPECT_EQ(graphed.called[step], of_form <= GraphedStep::kWarmUpSteps) << step;
+  }
+}
+
+// A host that decides by a value of the GPU cannot be repeated.
+TEST(GpuGraph, RefusesWorkThatWaitsForTheGpu) {
+  const at::Tensor x = at::ones({4}, at::kCUDA);
+  const auto graph = make_gpu_graph(x.device());
+  EXPECT_THROW(graph->record([&] { (void)x.sum().item<float>(); }), StateError);
+  EXPECT_EQ(x.sum().item<float>(), 4) << "the GPU works on";
+}
+
+TEST(GpuGraph, RepeatsWorkWithNewInputs) {
+  const at::Tensor x = at::ones({4}, at::kCUDA);
+  const auto graph = make_gpu_graph(x.device());
+  at::Tensor doubled;
+  const auto work = [&] { doubled = x * 2; };
+  graph->run(work);
+  EXPECT_EQ(doubled.sum().item<float>(), 8);
+  graph->record(work);
+  for (int i = 1; i < 4; ++i) {
+    x.fill_(i);
+    graph->replay();
+    EXPECT_EQ(doubled.sum().item<float>(), 8 * i);
+  }
+}
+
+TEST(GpuGraph, NeedsAGpu) {
+  EXPECT_THROW((void)make_gpu_graph(at::kCPU), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera
