@@ -2,7 +2,8 @@
 
     torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
                                              PEER is another script with this one's `train`
-    torch_train.py gpu TESSERA [PEER]        a Llama of 0.95 billion parameters in bf16 on a GPU, beside eager and compiled PyTorch
+    torch_train.py gpu TESSERA [PEER]        Llamas of 0.13 to 3.1 billion parameters in bf16 on a GPU, beside compiled PyTorch; a PEER here
+                                             also takes --master (float32 copies of the weights) and --fp8, in which they are compared, too
     torch_train.py losses TESSERA [PEER]     20 steps in fp32 on the GPU, or on the CPU if there is none: fails if losses differ
     torch_train.py train --mode single|ddp|fsdp|tp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
                          [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
@@ -35,8 +36,17 @@ SHAPES = {  # What a small model on two cores may look like: the first is bound 
         model=dict(vocab_size=8192, hidden_size=256, intermediate_size=704, num_hidden_layers=2),
         run=dict(steps=15, batch=4, seq=128)),
 }
-GPU = dict(model=dict(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=16),
-           run=dict(steps=23, batch=8, seq=2048))
+GPU_SHAPES = {
+    "0.95 billion parameters, 8 × 2,048 tokens": dict(
+        model=dict(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=16), heads=16,
+        run=dict(steps=23, batch=8, seq=2048), rounds=2),
+    "0.13 billion, 8 × 512 tokens": dict(
+        model=dict(vocab_size=32000, hidden_size=768, intermediate_size=2048, num_hidden_layers=12), heads=12,
+        run=dict(steps=63, batch=8, seq=512), rounds=2),
+    "3.1 billion, 4 × 2,048 tokens": dict(
+        model=dict(vocab_size=32000, hidden_size=3072, intermediate_size=8192, num_hidden_layers=26), heads=24,
+        run=dict(steps=13, batch=4, seq=2048), rounds=1),
+}
 
 
 def rows_of(tokens, step, batch, seq):
@@ -186,14 +196,15 @@ def train(options):
         torch.multiprocessing.spawn(train_rank, (options, f"file://{folder}/meeting"), nprocs=options.nproc)
 
 
-def make_inputs(folder, shape, heads=8):
+def make_inputs(folder, shape, heads=8, device="cpu"):
     import numpy
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
     config = LlamaConfig(num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=2048, **shape)
-    LlamaForCausalLM(config).save_pretrained(folder / "model")
+    with torch.device(device):
+        LlamaForCausalLM(config).save_pretrained(folder / "model")
     tokens = numpy.random.default_rng(0).integers(0, shape["vocab_size"], 1 << 16)
     tokens.astype("<u2").tofile(folder / "tokens.bin")
 
@@ -215,7 +226,8 @@ def run_ours(tessera, folder, flags):
              "--overwrite"]
     output_of(words)
     steps = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
-    return dict(ms_per_step=statistics.median(step["ms"] for step in steps[WARM_UP:]), loss=[step["loss"] for step in steps])
+    return dict(ms_per_step=statistics.median(step["ms"] for step in steps[WARM_UP:]), loss=[step["loss"] for step in steps],
+                mem_bytes=max(step["mem_bytes"] for step in steps))
 
 
 def run_peer(script, mode, flags):
@@ -230,10 +242,9 @@ def print_row(label, ours, torch, steps=None):
     print(f"{label:60}{best[0]:>8.1f}{best[1]:>8.1f}{best[0] / best[1]:>12.2f}{apart:>18.1e}", flush=True)
 
 
-def in_turns(*sides):
+def in_turns(*sides, rounds=ROUNDS):
     """The runs of each, in turns, so that noise hits all."""
-    rounds = [[run() for run in sides] for _ in range(ROUNDS)]
-    return zip(*rounds)
+    return zip(*[[run() for run in sides] for _ in range(rounds)])
 
 
 def compare_runs(label, ours_of, peer_of):
@@ -282,18 +293,35 @@ def compare(tessera, peer):
                 compare_ranks(tessera, peer, shape, folder)
 
 
+def print_gpu_row(label, ours, torch):
+    """The best runs of both. Their first losses are comparable; updates of bf16 weights differ from those of float32 copies."""
+    best = [min(side, key=lambda run: run["ms_per_step"]) for side in (ours, torch)]
+    columns = [f"{run['ms_per_step']:>8.1f} ms {run.get('mem_bytes', 0) / 2**30:>6.2f} GiB" for run in best]
+    ratio = best[0]["ms_per_step"] / best[1]["ms_per_step"]
+    print(f"{label:72}{columns[0]}{columns[1]}{ratio:>8.3f}{abs(ours[0]['loss'][0] - torch[0]['loss'][0]):>10.1e}", flush=True)
+
+
+def compare_gpu_shape(tessera, peer, name, shape, folder):
+    make_inputs(folder, shape["model"], shape["heads"], "cuda")
+    flags = [*flags_of(folder, shape["run"], 1, 1), "--dtype", "bf16"]
+    ours = [[], ["--cuda-graphs"]]
+    theirs = [["--compile"]]
+    if peer != __file__:
+        ours += [["--fp8", "rowwise"]]
+        theirs = [["--compile", "--master"], ["--compile", "--fp8"]]
+    runs = in_turns(*[lambda extra=extra: run_ours(tessera, folder, [*flags, "--device", "cuda", *extra]) for extra in ours],
+                    *[lambda extra=extra: run_peer(peer, "single", [*flags, *extra]) for extra in theirs], rounds=shape["rounds"])
+    made = [list(side) for side in runs]
+    for index, extra in enumerate(ours):
+        which = 1 if "--fp8" in extra else 0
+        print_gpu_row(" ".join([name, *extra, "| peer", *theirs[which]]), made[index], made[len(ours) + which])
+
+
 def compare_gpu(tessera, peer):
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(temporary)
-        make_inputs(folder, GPU["model"], heads=16)
-        flags = [*flags_of(folder, GPU["run"], 1, 1), "--dtype", "bf16"]
-        print_head()
-        ours, eager, compiled = in_turns(lambda: run_ours(tessera, folder, [*flags, "--device", "cuda"]),
-                                         lambda: run_peer(peer, "single", flags),
-                                         lambda: run_peer(peer, "single", [*flags, "--compile"]))
-        # The peer updates its weights in bf16, ours in fp32: losses are comparable before the first update alone.
-        print_row("0.95 billion parameters, bf16, against eager", ours, eager, 1)
-        print_row("the same against compiled", ours, compiled, 1)
+    print(f"{'bf16, medians of steps; best of 2 runs, or 1 of the largest':72}{'ours':>22}{'torch':>22}{'ratio':>8}{'losses':>10}")
+    for name, shape in GPU_SHAPES.items():
+        with tempfile.TemporaryDirectory() as temporary:
+            compare_gpu_shape(tessera, peer, name, shape, pathlib.Path(temporary))
 
 
 def check_losses(tessera, peer):
