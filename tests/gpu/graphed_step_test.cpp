@@ -42,29 +42,41 @@ struct Training {
   std::vector<bool> called;  // Whether the host called at::mm in each step.
 };
 
-Training train_llama(bool graphs, int64_t microbatches, Fp8 fp8) {
+at::Tensor random_tokens(int64_t length) {
+  return at::randint(kSmallLlama.vocab_size, {kBatch, length}, at::kLong);
+}
+
+// After every fifth step it evaluates rows of `validated` tokens; 0: none.
+Training train_llama(bool graphs, int64_t microbatches, Fp8 fp8, int64_t validated = 0) {
   const World world = World::connect(LaunchInfo{}, {});
   Model model = llama_model(kSmallLlama, {.dtype = at::kBFloat16, .device = at::kCUDA});
   model.fill = [](const Parameters& all) { fill_llama(all, kSmallLlama, /*seed=*/1); };
   model = with_fp8(std::move(model), fp8, {1, 3});
-  Engine engine = compose(model, realize(train_plan(1, {}), world),
-                          {.batch = kBatch,
-                           .schedule = one_rank(microbatches),
-                           .device = at::kCUDA,
-                           .graphs = graphs});
+  Engine engine = compose(
+      model, realize(train_plan(1, {}), world),
+      {.batch = kBatch, .schedule = one_rank(microbatches), .device = at::kCUDA, .graphs = graphs});
   AdamW optimizer(engine.parameters());
   const testkit::OperatorCalls calls;
   Training made;
   int64_t seen = 0;
-  train({.steps = kSteps, .learning_rate = {.peak = 1e-3, .steps = kSteps}, .clip = 1}, engine,
-        Batches(), optimizer,
-        {.after_step = [&](const StepMetrics& metrics) {
-          made.losses.push_back(metrics.loss);
-          const auto begin = calls.names().begin() + seen;
-          made.called.push_back(std::find(begin, calls.names().end(), "aten::mm") !=
-                                calls.names().end());
-          seen = std::ssize(calls.names());
-        }});
+  train({.steps = kSteps,
+         .learning_rate = {.peak = 1e-3, .steps = kSteps},
+         .clip = 1,
+         .validate_every = validated == 0 ? 0 : 5},
+        engine, Batches(), optimizer,
+        {.after_step =
+             [&](const StepMetrics& metrics) {
+               made.losses.push_back(metrics.loss);
+               const auto begin = calls.names().begin() + seen;
+               made.called.push_back(std::find(begin, calls.names().end(), "aten::mm") !=
+                                     calls.names().end());
+               seen = std::ssize(calls.names());
+             },
+         .validate =
+             [&] {
+               const at::Tensor tokens = random_tokens(validated);
+               return engine.evaluate(tokens, tokens).item<double>();
+             }});
   for (const Parameter& parameter : engine.parameters()) {
     made.weights.push_back(parameter.tensor.detach().cpu());
   }
@@ -83,10 +95,20 @@ void expect_same_training(const Training& got, const Training& wanted) {
 TEST(GraphedStep, GivesTheBitsOfOrdinarySteps) {
   for (const int64_t microbatches : {1, 2}) {
     for (const Fp8 fp8 : {Fp8::kNone, Fp8::kRowwise}) {
-      SCOPED_TRACE(testing::Message() << microbatches << " micro-batches, float8 " << (fp8 != Fp8::kNone));
+      SCOPED_TRACE(testing::Message()
+                   << microbatches << " micro-batches, float8 " << (fp8 != Fp8::kNone));
       expect_same_training(train_llama(true, microbatches, fp8),
                            train_llama(false, microbatches, fp8));
     }
+  }
+}
+
+// Of the length of the first batches, and of one that is longer than all.
+TEST(GraphedStep, GivesThemAfterEvaluations) {
+  for (const int64_t validated : {16, 40}) {
+    SCOPED_TRACE(validated);
+    expect_same_training(train_llama(true, 1, Fp8::kNone, validated),
+                         train_llama(false, 1, Fp8::kNone, validated));
   }
 }
 

@@ -24,6 +24,7 @@ bool is_alone(const Group& group) {
 Group group_like(const Group& group, const RankGroup& ranks, Lane lane) {
   const GroupState& state = group.state();
   state.world().check_open();
+  if (ranks == state.ranks() && lane == state.lane()) return group;
   // Keeps the world alive by keeping a group of it.
   const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
   const GroupOptions options{

@@ -40,8 +40,7 @@ Rounded round_rows(const at::Tensor& matrix, Fp8 fp8) {
 // LibTorch's own product for CPUs knows scales of rows only in newer versions. Products of float8
 // are exact in float32.
 at::Tensor product_on_cpu(const Rounded& left, const Rounded& right, const at::Tensor& columns) {
-  const at::Tensor sums =
-      at::mm(left.values.to(at::kFloat), right.values.to(at::kFloat).t());
+  const at::Tensor sums = at::mm(left.values.to(at::kFloat), right.values.to(at::kFloat).t());
   return sums.mul_(left.scales).mul_(columns).to(at::kBFloat16);
 }
 

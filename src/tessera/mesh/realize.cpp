@@ -76,10 +76,11 @@ Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
   return Backend::kAuto;
 }
 
-// Whole lines of a layout hold each rank of the world once. NCCL reads the variable for SHARP only if
-// it connects by the store.
+// Whole lines of a layout hold each rank of the world once. NCCL reads the variable for SHARP only
+// if it connects by the store.
 bool can_split(const GroupSpec& spec, const WorldHandle& world) {
-  return world.splits_nccl() && !spec.sharp && std::holds_alternative<Whole>(spec.groups.selection());
+  return world.splits_nccl() && !spec.sharp &&
+         std::holds_alternative<Whole>(spec.groups.selection());
 }
 
 GroupRequest request_of(PlannedGroup group, const WorldHandle& world) {

@@ -45,6 +45,9 @@ void check_graphs(const Model& model, const RealizedPlan& plan, const ComposeOpt
   if (!options.graphs) return;
   const int64_t ranks = plan.plan().world();
   TSR_CHECK(ranks == 1, "CUDA graphs are for one rank, but there are ", ranks, "; leave them out");
+  const auto stages = options.schedule.num_stages();
+  TSR_CHECK(stages == 1, "CUDA graphs are for one stage, but the schedule has ", stages,
+            "; leave them out");
   TSR_CHECK(!model.balance, "CUDA graphs cannot record routers of experts; leave them out");
   TSR_CHECK(options.recompute == Recompute::kNone,
             "CUDA graphs cannot record recompute, which sets the state of random numbers; leave "

@@ -31,10 +31,12 @@ struct ComposeOptions {
   CapacityOptions capacity = {};            // Which tokens full experts drop.
   Recompute recompute = Recompute::kNone;   // Activation checkpointing of each unit.
   ContextParallelOptions context = {};      // If the plan has cp.
-  /// Record a step as a CUDA graph and repeat it (GraphedStep). Only for one rank with a GPU, for
-  /// models without experts, and without recompute and documents.
+  /// Record a step as a CUDA graph and repeat it (GraphedStep). Only for one rank with a GPU and
+  /// one stage, for models without experts, and without recompute and documents. Useless if the
+  /// share of targets that count differs from batch to batch, which needs another recording each
+  /// time.
   bool graphs = false;
-  DdpOptions ddp = {};                      // If the plan only replicates.
+  DdpOptions ddp = {};    // If the plan only replicates.
   FsdpOptions fsdp = {};  // If the plan shards. compose() sets `when` and `share`.
 };
 

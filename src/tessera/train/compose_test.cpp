@@ -119,8 +119,7 @@ TEST(Compose, RefusesToRecordStepsThatDiffer) {
             "CUDA graphs are for one rank, but there are 2; leave them out");
   EXPECT_EQ(refusal(1, Recompute::kNone, true),
             "CUDA graphs cannot record routers of experts; leave them out");
-  EXPECT_NE(refusal(1, Recompute::kFull, false).find("cannot record recompute"),
-            std::string::npos);
+  EXPECT_NE(refusal(1, Recompute::kFull, false).find("cannot record recompute"), std::string::npos);
   EXPECT_NE(refusal(1, Recompute::kNone, false).find("CUDA graphs need a GPU"), std::string::npos);
 }
 

@@ -92,8 +92,8 @@ at::Tensor Engine::train_step(const at::Tensor& inputs, const at::Tensor& target
   batch.loss_scale = loss_scale / counted;
   batch.record = units.is_recording();
   batch.step = step;
-  const PipelineResult result = parts_.graphed ? parts_.graphed->run(parts_.pipeline, batch)
-                                               : parts_.pipeline.step(batch);
+  const PipelineResult result =
+      parts_.graphed ? parts_.graphed->run(parts_.pipeline, batch) : parts_.pipeline.step(batch);
   own_loss_ = result.loss.defined() ? result.loss.detach() : at::Tensor();
   for (const auto& stage : parts_.data_parallel) stage->finish_step();
   parts_.tensor.add();
@@ -138,7 +138,9 @@ void Engine::end_record(const PipelineResult& result, int64_t step,
 at::Tensor Engine::evaluate(const at::Tensor& inputs, const at::Tensor& targets,
                             const at::Tensor& documents) {
   const PipelineBatch batch = batch_of(inputs, targets, documents);
-  return mean_over_all(parts_.pipeline.evaluate(batch).loss, counted_share(targets));
+  const PipelineResult result = parts_.graphed ? parts_.graphed->evaluate(parts_.pipeline, batch)
+                                               : parts_.pipeline.evaluate(batch);
+  return mean_over_all(result.loss, counted_share(targets));
 }
 
 at::Tensor Engine::mean_over_all(const at::Tensor& loss, double counted) const {

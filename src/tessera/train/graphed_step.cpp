@@ -20,20 +20,23 @@ void check_keywords(const PipelineBatch& batch) {
 }  // namespace
 
 GraphedStep::GraphedStep(at::Device device, Parameters parameters)
-    : device_(device), parameters_(std::move(parameters)), graph_(make_gpu_graph(device)) {}
+    : parameters_(std::move(parameters)), graph_(make_gpu_graph(device)) {}
 
 GraphedStep::GraphedStep(GraphedStep&&) noexcept = default;
 GraphedStep& GraphedStep::operator=(GraphedStep&&) noexcept = default;
 GraphedStep::~GraphedStep() = default;
 
-GraphedStep::Form GraphedStep::form_of(const PipelineBatch& batch) {
-  return {batch.inputs.at(0).sizes().vec(), batch.target.sizes().vec(), batch.loss_scale};
+GraphedStep::Form GraphedStep::form_of(const PipelineBatch& batch) const {
+  Form form{batch.inputs.at(0).sizes().vec(), batch.target.sizes().vec(), batch.loss_scale, {}};
+  for (const Parameter& parameter : parameters_) {
+    form.weights.push_back(parameter.tensor.const_data_ptr());
+  }
+  return form;
 }
 
 PipelineResult GraphedStep::run(Pipeline& pipeline, const PipelineBatch& batch) {
   check_keywords(batch);
-  const Form form = form_of(batch);
-  if (form != form_) begin(form);
+  if (Form form = form_of(batch); form != form_) begin(std::move(form));
   if (batch.record || has_gradients() || warm_ups_ < kWarmUpSteps) {
     ++warm_ups_;
     PipelineResult result;
@@ -44,13 +47,20 @@ PipelineResult GraphedStep::run(Pipeline& pipeline, const PipelineBatch& batch) 
   return replay(batch);
 }
 
+// Layers keep what depends on the shape alone, e.g. the angles of the rotary embedding. Another
+// shape replaces it, and a recording would read freed memory.
+PipelineResult GraphedStep::evaluate(Pipeline& pipeline, const PipelineBatch& batch) {
+  if (form_ && batch.inputs.at(0).sizes() != form_->inputs) begin(std::nullopt);
+  return pipeline.evaluate(batch);
+}
+
 // The memory of an earlier recording is free before the next one begins.
-void GraphedStep::begin(const Form& form) {
+void GraphedStep::begin(std::optional<Form> form) {
   if (recorded_) {
     recorded_.reset();
-    graph_ = make_gpu_graph(device_);
+    graph_->forget();
   }
-  form_ = form;
+  form_ = std::move(form);
   warm_ups_ = 0;
 }
 

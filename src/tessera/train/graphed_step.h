@@ -19,9 +19,9 @@ class GpuGraph;
 /// host need not start their kernels one by one.
 ///
 /// The first steps of a form run as usual, the next one is recorded, and from then on the recording
-/// is repeated. The form is the shape of the batch and the loss scale: if it changes, it all begins
-/// again. A step that is recorded by PipelineBatch::record, or that adds to existing gradients,
-/// runs as usual.
+/// is repeated. The form is the shape of the batch, the loss scale and where the weights lie: if it
+/// changes, or if a batch of another shape is evaluated, it all begins again. A step that is
+/// recorded by PipelineBatch::record, or that adds to existing gradients, runs as usual.
 class GraphedStep {
  public:
   /// How many steps of a form run before one is recorded: libraries prepare themselves in them.
@@ -36,13 +36,16 @@ class GraphedStep {
   /// Pipeline::step(), with the same pipeline in each call, whose keywords are no tensors. The next
   /// call overwrites tensors of the result, and gradients.
   PipelineResult run(Pipeline& pipeline, const PipelineBatch& batch);
+  /// Pipeline::evaluate(), also with the same pipeline.
+  PipelineResult evaluate(Pipeline& pipeline, const PipelineBatch& batch);
 
  private:
   /// What a recording cannot change.
   struct Form {
-    std::vector<int64_t> inputs;  // Their shape.
-    std::vector<int64_t> target;  // Its shape.
-    double loss_scale;            // A factor in the kernels' arguments.
+    std::vector<int64_t> inputs;       // Their shape.
+    std::vector<int64_t> target;       // Its shape.
+    double loss_scale;                 // A factor in the kernels' arguments.
+    std::vector<const void*> weights;  // Their addresses, like those of all tensors.
     friend bool operator==(const Form&, const Form&) = default;
   };
   struct Recorded {
@@ -51,17 +54,16 @@ class GraphedStep {
     std::vector<at::Tensor> gradients;  // Where it writes those of the parameters.
   };
 
-  static Form form_of(const PipelineBatch& batch);
-  void begin(const Form& form);
+  Form form_of(const PipelineBatch& batch) const;
+  void begin(std::optional<Form> form);
   bool has_gradients() const;
   void record(Pipeline& pipeline, const PipelineBatch& batch);
   PipelineResult replay(const PipelineBatch& batch);
 
-  at::Device device_;
   Parameters parameters_;
   std::unique_ptr<GpuGraph> graph_;
   std::optional<Form> form_ = std::nullopt;
-  int64_t warm_ups_ = 0;  // Steps of the form so far.
+  int64_t warm_ups_ = 0;  // Steps of the form that ran as usual.
   std::optional<Recorded> recorded_ = std::nullopt;
 };
 

@@ -252,9 +252,8 @@ c10d::Backend& GroupState::connect(StoreClient client) {
 }
 
 std::shared_ptr<GroupState> GroupState::all_ranks() const {
-  return std::make_shared<GroupState>(
-      world_, all_ranks_of(world_->launch),
-      GroupOptions{.name = "world", .backend = Backend::kNccl, .timeout = options_.timeout});
+  return std::make_shared<GroupState>(world_, all_ranks_of(world_->launch),
+                                      GroupOptions{.name = "world", .backend = Backend::kNccl});
 }
 
 void GroupState::request_split(StoreClient client, CommunicatorRequest& request) const {

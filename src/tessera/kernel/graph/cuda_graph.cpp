@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <optional>
 
 #include "tessera/base/check.h"
 #include "tessera/base/text.h"
@@ -21,48 +22,67 @@ class CudaGraph final : public GpuGraph {
   explicit CudaGraph(c10::Device device)
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
 
-  void run(const Work& work) override { on_stream(work); }
+  // What fails has begun nevertheless, and the caller frees what it reads.
+  void run(const Work& work) override {
+    try {
+      on_stream(work);
+    } catch (...) {
+      order(stream_, outside());
+      throw;
+    }
+  }
 
   void record(const Work& work) override {
-    // The recording has memory of its own, so what earlier steps left is not needed.
-    c10::cuda::CUDACachingAllocator::emptyCache();
+    forget();
+    graph_.emplace();
     on_stream([&] { capture(work); });
   }
 
   void replay() override {
-    on_stream([this] { graph_.replay(); });
+    on_stream([this] { graph_->replay(); });
+  }
+
+  // A recording has memory of its own, so what earlier work left in the cache is of no use to it.
+  void forget() override {
+    graph_.reset();
+    c10::cuda::CUDACachingAllocator::emptyCache();
   }
 
  private:
-  // Other threads may use CUDA meanwhile, e.g. to copy a checkpoint; the engine of autograd has one
-  // of its own, too.
+  CUDAStream outside() const { return c10::cuda::getCurrentCUDAStream(stream_.device_index()); }
+
+  // Other threads may use CUDA meanwhile, e.g. to copy a checkpoint; autograd has its own thread,
+  // too.
   void capture(const Work& work) {
-    graph_.capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeThreadLocal);
+    const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
     try {
+      graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       work();
+      graph_->capture_end();
     } catch (const std::exception& error) {
-      abandon();
+      abandon(pool);
       throw StateError(concat("this work cannot be recorded as a CUDA graph: ", error.what()));
     }
-    graph_.capture_end();
   }
 
-  void abandon() {
+  // A recording that has failed ends with an error, and then does not give back its pool.
+  void abandon(at::cuda::MempoolId_t pool) {
     try {
-      graph_.capture_end();
-    } catch (const std::exception&) {  // Of a recording that has failed already.
+      graph_->capture_end();
+    } catch (const std::exception&) {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
     }
+    graph_.reset();
   }
 
   // After what the caller's stream has got so far, and before what it gets next.
   void on_stream(const Work& work) {
-    const CUDAStream outside = c10::cuda::getCurrentCUDAStream(stream_.device_index());
-    order(outside, stream_);
+    order(outside(), stream_);
     {
       const c10::cuda::CUDAStreamGuard guard(stream_);
       work();
     }
-    order(stream_, outside);
+    order(stream_, outside());
   }
 
   void order(const CUDAStream& first, const CUDAStream& second) {
@@ -72,7 +92,7 @@ class CudaGraph final : public GpuGraph {
 
   CUDAStream stream_;
   at::cuda::CUDAEvent reached_{};
-  at::cuda::CUDAGraph graph_{};
+  std::optional<at::cuda::CUDAGraph> graph_{};
 };
 
 }  // namespace
