@@ -1,25 +1,50 @@
 #!/usr/bin/env bash
-# gpu.sh [PEER]: the tests that want a GPU, 20 steps with PyTorch's losses, then steps of a Llama of 0.95 billion parameters beside PyTorch's, or beside those of
-# the script PEER. For a machine with an NVIDIA GPU and a CUDA build of torch in python3; it needs no network where TESSERA_DEPS
-# names a folder that `./tessera deps --bundle` made elsewhere.
+# gpu.sh [--only PART] [PEER]: the tests that want a GPU, 20 steps with PyTorch's losses, then steps of Llamas of 0.13 to 3.1 billion parameters beside PyTorch's, or
+# beside those of the script PEER. PART is build, tests, suites (tensors on the GPU), losses or speed; those after build need it. For a machine with an NVIDIA GPU and a
+# CUDA build of torch in python3; it needs no network where TESSERA_DEPS names a folder that `./tessera deps --bundle` made elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+parts='build tests suites losses speed'
+if [[ ${1-} == --only ]]; then
+  parts=${2-}
+  [[ " build tests suites losses speed " == *" $parts "* ]] || {
+    echo "gpu.sh: --only takes build, tests, suites, losses or speed, but got '$parts'" >&2
+    exit 2
+  }
+  shift 2
+fi
 python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
   echo "gpu.sh: python3 has no torch that finds a GPU; nothing was tested" >&2
   exit 1
 }
-torch=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')/Torch
-cmake --preset release -B build/gpu -DTESSERA_TESTS=ON -DTESSERA_TORCH=ON -DTESSERA_CUDA=ON -DTorch_DIR="$torch" \
-  -DTESSERA_DEPS="${TESSERA_DEPS-}"
-ninja -C build/gpu
-ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L 'unit|ranks|golden|gpu'
+
+build() {
+  local torch
+  torch=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')/Torch
+  cmake --preset release -B build/gpu -DTESSERA_TESTS=ON -DTESSERA_TORCH=ON -DTESSERA_CUDA=ON -DTorch_DIR="$torch" \
+    -DTESSERA_DEPS="${TESSERA_DEPS-}"
+  ninja -C build/gpu
+}
+
+tests() {
+  ctest --test-dir build/gpu --output-on-failure --no-tests=error -j "$(nproc)" -L 'unit|ranks|golden|gpu'
+}
+
 # The suites whose tensors can lie on the GPU, which the ranks of a test share over Gloo, and the trainer's losses.
-programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
-programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
-suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
-suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
-GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
-  ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
-TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other|Float8|Logits)'
-python3 bench/peers/torch_train.py losses build/gpu/bin/tessera
-python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"
+suites() {
+  local programs suites
+  programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
+  programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
+  suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
+  suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
+  GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
+    ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
+  TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other|Float8|Logits)'
+}
+
+losses() { python3 bench/peers/torch_train.py losses build/gpu/bin/tessera; }
+speed() { python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"; }
+
+for part in $parts; do
+  "$part" "$@"
+done

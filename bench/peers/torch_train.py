@@ -293,10 +293,18 @@ def compare(tessera, peer):
                 compare_ranks(tessera, peer, shape, folder)
 
 
+def told(label, run):
+    """The run, which takes a minute, as it ends."""
+    made = run()
+    print(f"# {label}: {made['ms_per_step']:.1f} ms", flush=True)
+    return made
+
+
 def print_gpu_row(label, ours, torch):
     """The best runs of both. Their first losses are comparable; updates of bf16 weights differ from those of float32 copies."""
     best = [min(side, key=lambda run: run["ms_per_step"]) for side in (ours, torch)]
-    columns = [f"{run['ms_per_step']:>8.1f} ms {run.get('mem_bytes', 0) / 2**30:>6.2f} GiB" for run in best]
+    memory = [f"{run['mem_bytes'] / 2**30:.2f} GiB" if "mem_bytes" in run else "–" for run in best]
+    columns = [f"{run['ms_per_step']:>8.1f} ms {held:>10}" for run, held in zip(best, memory, strict=True)]
     ratio = best[0]["ms_per_step"] / best[1]["ms_per_step"]
     print(f"{label:72}{columns[0]}{columns[1]}{ratio:>8.3f}{abs(ours[0]['loss'][0] - torch[0]['loss'][0]):>10.1e}", flush=True)
 
@@ -309,8 +317,11 @@ def compare_gpu_shape(tessera, peer, name, shape, folder):
     if peer != __file__:
         ours += [["--fp8", "rowwise"]]
         theirs = [["--compile", "--master"], ["--compile", "--fp8"]]
-    runs = in_turns(*[lambda extra=extra: run_ours(tessera, folder, [*flags, "--device", "cuda", *extra]) for extra in ours],
-                    *[lambda extra=extra: run_peer(peer, "single", [*flags, *extra]) for extra in theirs], rounds=shape["rounds"])
+    run = {"ours": lambda extra: run_ours(tessera, folder, [*flags, "--device", "cuda", *extra]),
+           "peer": lambda extra: run_peer(peer, "single", [*flags, *extra])}
+    sides = [("ours", extra) for extra in ours] + [("peer", extra) for extra in theirs]
+    runs = in_turns(*[lambda who=who, extra=extra: told(" ".join([name, who, *extra]), lambda: run[who](extra)) for who, extra in sides],
+                    rounds=shape["rounds"])
     made = [list(side) for side in runs]
     for index, extra in enumerate(ours):
         which = 1 if "--fp8" in extra else 0
