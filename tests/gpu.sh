@@ -36,7 +36,7 @@ suites() {
   programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
   programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
   suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
-  suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
+  suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear AddingLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
   GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
     ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
   TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other|Float8|Logits)'
