@@ -192,15 +192,15 @@ void check_fp8(const TrainConfig& config) {
 void check_graphs(const TrainConfig& config) {
   if (!config.train.cuda_graphs) return;
   TSR_CHECK(config.train.device == "cuda",
-            "--cuda-graphs needs a GPU; give --device cuda as well, "
-            "or leave it out");
+            "--cuda-graphs needs a GPU; give --device cuda as well, or leave it out");
   TSR_CHECK(config.parallel.nproc == 1, "--cuda-graphs is for one rank, but --nproc is ",
-            config.parallel.nproc, "; leave it out");
+            config.parallel.nproc, "; give --nproc 1, or leave it out");
   TSR_CHECK(config.parallel.recompute == "none", "--cuda-graphs cannot record --recompute ",
             config.parallel.recompute, "; leave one of them out");
-  TSR_CHECK(!config.data.documents,
-            "--cuda-graphs needs steps of one form, but documents end "
-            "elsewhere in each batch; leave it out, or set data.documents=false");
+  TSR_CHECK(
+      !config.data.documents,
+      "--cuda-graphs needs steps of one form, but documents end elsewhere in each batch; leave it "
+      "out, or set data.documents=false");
 }
 
 // A model from a folder has only model.path.

@@ -26,9 +26,9 @@ class GpuGraph {
   /// Does the work, on the stream that record() uses. Libraries prepare themselves for a stream at
   /// their first calls, which cannot be recorded, so the work must have run before it is recorded.
   virtual void run(const Work& work) = 0;
-  /// Records the work instead of what was recorded before; it is not done. The values of the tensors
-  /// that it makes are those of the last replay(). Inputs are read where they are now, so they must
-  /// live as long. StateError if the host would wait for the GPU during the work.
+  /// Records the work instead of what was recorded before; it is not done. The values of the
+  /// tensors that it makes are those of the last replay(). Inputs are read where they are now, so
+  /// they must live as long. StateError if the host would wait for the GPU during the work.
   virtual void record(const Work& work) = 0;
   /// Does what was recorded.
   virtual void replay() = 0;
