@@ -259,9 +259,10 @@ std::shared_ptr<GroupState> GroupState::all_ranks() const {
 void GroupState::request_split(StoreClient client, CommunicatorRequest& request) const {
   if (!world_->splits_nccl || backend() != Backend::kNccl) return;
   const std::shared_ptr<GroupState> all = all_ranks();
-  if (key_ != all->key() && !options_.split) return;
+  const bool is_parent = key_ == all->key();
+  if (!is_parent && !options_.split) return;
   request.connected_device = world_->device;
-  if (key_ == all->key()) return;
+  if (is_parent) return;
   request.parent = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&all->connect(client));
   request.color = static_cast<int>(std::ranges::min(ranks_).value);
 }

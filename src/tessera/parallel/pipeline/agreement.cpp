@@ -90,7 +90,7 @@ StepTerms to_terms(const Words& words) {
           .failed_before = words[7] != 0};
 }
 
-// In the host's memory: a GPU has the step before to do, for which nobody should wait here.
+// In the memory of the host, which should not wait here for a GPU that is busy with the last step.
 std::vector<Words> gather(const Words& mine, const Group& group) {
   const at::Tensor row = at::empty({static_cast<int64_t>(kWords)}, at::kLong);
   std::copy(mine.begin(), mine.end(), row.data_ptr<int64_t>());
