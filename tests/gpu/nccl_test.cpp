@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/internal/operation.h"
 #include "tessera/comm/nccl/factory.h"
 #include "tessera/comm/world.h"
 #include "tests/testkit/ranks.h"
@@ -47,6 +48,26 @@ TEST(Nccl, ACommunicatorIsSplitFromAnother) {
   std::vector<at::Tensor> tensors{tensor};
   part->allreduce(tensors)->wait();
   EXPECT_EQ(tensor.sum().item<float>(), 1024);
+}
+
+// Longer than a wait with a time limit takes to end in an error.
+TEST(Nccl, TheHostDoesNotWaitForTheGpu) {
+  const auto engine = comm::detail::nccl::make_engine({});
+  const auto backend = engine->create({.store = c10::make_intrusive<c10d::HashStore>(),
+                                       .rank = 0,
+                                       .size = 1,
+                                       .timeout = std::chrono::seconds(60)});
+  at::Tensor tensor = at::eye(8192, at::kCUDA);
+  for (int i = 0; i < 60; ++i) tensor = at::mm(tensor, tensor);  // Some 20 ms each.
+  std::vector<at::Tensor> tensors{tensor};
+  const auto work = backend->allreduce(tensors);
+  const std::chrono::milliseconds limit(1);
+  EXPECT_TRUE(comm::detail::wait_on_gpu(*work, limit, /*blocks_host=*/false));
+  EXPECT_FALSE(work->isCompleted()) << "the GPU still computes";
+  EXPECT_FALSE(comm::detail::wait_on_gpu(*work, limit, /*blocks_host=*/true));
+  EXPECT_TRUE(comm::detail::wait_on_gpu(*work, std::chrono::seconds(60), /*blocks_host=*/true));
+  EXPECT_TRUE(work->isCompleted());
+  EXPECT_EQ(tensor.sum().item<float>(), 8192);
 }
 
 TEST(Nccl, IsTheDefaultWhereCudaIsPresent) {

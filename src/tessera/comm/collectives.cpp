@@ -312,6 +312,7 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Memb
 
 void barrier(const Group& group) {
   Operation operation = begin({.name = "barrier"}, group);
+  operation->blocks_host = true;
   if (operation->sends()) operation->start([&] { return operation->engine->barrier(); });
   (void)Work(std::move(operation)).wait();
 }

@@ -84,7 +84,8 @@ struct P2p {
   Member peer;        // The other side, not this rank itself.
   int tag = 0;        // From 0 to kLargestTag, the same on both sides.
 };
-/// Starts all operations at once, so that ranks can send to each other without a deadlock.
+/// Starts all operations at once, so that ranks can send to each other without a deadlock. With
+/// NCCL the other end must use this function, too.
 ListWork batch_send_recv(std::span<const P2p> operations, const Group& group);
 
 /// Many tensors in one operation.

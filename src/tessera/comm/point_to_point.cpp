@@ -44,9 +44,12 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
                            : engine.recv(wire, peer, message.tag);
 }
 
-// NCCL coalesces several messages, so that ranks that send to each other do not deadlock.
-void send_together(PendingOperation& operation, std::vector<Message> messages) {
-  const bool coalesce = operation.group.backend() == Backend::kNccl && messages.size() > 1;
+enum class Form { kSingle, kBatch };
+
+// NCCL coalesces a batch, so that ranks that send to each other do not deadlock: also one of a
+// single message, since only coalesced messages meet coalesced ones.
+void start_all(PendingOperation& operation, std::vector<Message> messages, Form form) {
+  const bool coalesce = operation.group.backend() == Backend::kNccl && form == Form::kBatch;
   if (coalesce) operation.engine->startCoalescing();
   for (const Message& message : messages) {
     operation.start(
@@ -61,7 +64,7 @@ void send_together(PendingOperation& operation, std::vector<Message> messages) {
   };
 }
 
-Work start_messages(std::span<const P2p> operations, const Group& given) {
+Work start_messages(std::span<const P2p> operations, const Group& given, Form form) {
   const Group group = carrier_of(operations, given);
   std::vector<Message> messages;
   for (const P2p& one : operations) messages.push_back(checked(one, group));
@@ -71,7 +74,7 @@ Work start_messages(std::span<const P2p> operations, const Group& given) {
     message.dense = on_wire(message.tensor, group);
     results.push_back(message.tensor);
   }
-  send_together(*operation, std::move(messages));
+  start_all(*operation, std::move(messages), form);
   return done(std::move(operation), std::move(results));
 }
 
@@ -79,16 +82,16 @@ Work start_messages(std::span<const P2p> operations, const Group& given) {
 
 Work send(const at::Tensor& tensor, Member dst, const Group& group, int tag) {
   const P2p one{P2p::Kind::kSend, tensor, dst, tag};
-  return start_messages({&one, 1}, group);
+  return start_messages({&one, 1}, group, Form::kSingle);
 }
 
 Work recv(const at::Tensor& tensor, Member src, const Group& group, int tag) {
   const P2p one{P2p::Kind::kRecv, tensor, src, tag};
-  return start_messages({&one, 1}, group);
+  return start_messages({&one, 1}, group, Form::kSingle);
 }
 
 ListWork batch_send_recv(std::span<const P2p> operations, const Group& group) {
-  return start_messages(operations, group);
+  return start_messages(operations, group, Form::kBatch);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <string_view>
+#include <thread>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
@@ -45,6 +46,16 @@ bool wait_step(c10d::Work& handle, std::chrono::milliseconds step) {
     if (handle.isCompleted()) throw;
     return false;
   }
+}
+
+bool ends_within(c10d::Work& handle, std::chrono::milliseconds limit) {
+  constexpr std::chrono::microseconds kPause{100};
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!handle.isCompleted()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
 }
 
 int64_t total_bytes(std::span<const at::Tensor> tensors) {
@@ -96,12 +107,19 @@ std::optional<AwaitedCall> PendingOperation::awaited_call() const {
 
 // A timeout in a wait for a message breaks Gloo's connection, but such a wait can be aborted.
 void PendingOperation::wait_for(c10d::Work& handle) const {
-  if (handles_are_p2p && !communicator->by_memory()) {
+  if (group.backend() == Backend::kNccl) {
+    wait_in_steps(as_waiting(), [&](auto step) { return wait_on_gpu(handle, step, blocks_host); });
+  } else if (handles_are_p2p && !communicator->by_memory()) {
     wait_abortable(
         as_waiting(), [&](auto timeout) { return handle.wait(timeout); }, [&] { handle.abort(); });
   } else {
     wait_in_steps(as_waiting(), [&](auto step) { return wait_step(handle, step); });
   }
+}
+
+// To NCCL a time limit that expires is a failure, for which it aborts the communicator.
+bool wait_on_gpu(c10d::Work& handle, std::chrono::milliseconds limit, bool blocks_host) {
+  return (!blocks_host || ends_within(handle, limit)) && handle.wait();
 }
 
 void PendingOperation::rethrow_as_failure() const {

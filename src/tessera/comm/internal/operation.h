@@ -33,6 +33,7 @@ struct PendingOperation {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   std::vector<c10::intrusive_ptr<c10d::Work>> handles;
   bool handles_are_p2p = false;
+  bool blocks_host = false;               // Of a barrier: also if the engine runs on a GPU.
   c10::SmallVector<uint64_t, 1> records;  // Record numbers of the recorder.
   std::vector<at::Tensor> kept;
   std::vector<at::Tensor> results;
@@ -73,6 +74,10 @@ struct PendingOperation {
   Waiting as_waiting() const;
   std::optional<AwaitedCall> awaited_call() const;
 };
+
+/// Makes the GPU wait for an operation of NCCL, which the host does not wait for unless it must.
+/// False if the host must, and the operation has not ended within `limit`.
+bool wait_on_gpu(c10d::Work& handle, std::chrono::milliseconds limit, bool blocks_host);
 
 using Operation = std::unique_ptr<PendingOperation>;
 using Tensors = std::vector<at::Tensor>;
