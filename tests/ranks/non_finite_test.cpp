@@ -2,10 +2,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/optim/adamw.h"
 #include "tessera/optim/grad_scaler.h"
@@ -112,6 +115,63 @@ TEST(NonFinite, AllRanksSkipAStepIfOneHasInfiniteGradients) {
     for (const at::ScalarType dtype : {at::kFloat, at::kHalf}) {
       check_case(world, {{.dp_replicate = 2}, dtype});
       check_case(world, {{.dp_shard = 2}, dtype});
+    }
+  });
+}
+
+struct Training {
+  std::vector<std::array<double, 3>> steps;  // Number, loss and norm; -1 if that is not finite.
+  std::vector<at::Tensor> values;
+  std::string error;
+};
+
+Training train_queued(World& world, const ParallelDims& dims, NonFinite policy, int64_t queued) {
+  const auto bad = std::make_shared<bool>(false);
+  Engine engine =
+      compose(model_of_dtype(at::kFloat, bad), realize(train_plan(world.size(), dims), world),
+              {.batch = kBatch, .device = testkit::device()});
+  AdamW optimizer(engine.parameters());
+  Training made;
+  const TrainerOptions options{.steps = 12,
+                               .learning_rate = {.peak = 0.1},
+                               .clip = 0.5,
+                               .sync_every = queued,
+                               .non_finite = policy};
+  const auto before_step = [&](int64_t step) {
+    *bad = world.rank().value == 1 && (step == 5 || step == 6 || step == 9);
+  };
+  const auto after_step = [&](const StepMetrics& step) {
+    const double norm = step.is_good() ? step.grad_norm : -1;
+    made.steps.push_back({static_cast<double>(step.step), step.loss, norm});
+  };
+  try {
+    train(options, engine, Numbers(), optimizer,
+          {.before_step = before_step, .after_step = after_step});
+  } catch (const NumericError& error) {
+    made.error = error.what();
+  }
+  made.values = values_of(engine, optimizer);
+  return made;
+}
+
+// Whether they were queued in the same round as the step that is not finite, before or after it.
+TEST(NonFinite, NoOtherQueuedStepIsLostOrDoneTwice) {
+  run_ranks(2, [](World& world) {
+    for (const ParallelDims& dims : {ParallelDims{.dp_replicate = 2}, ParallelDims{.dp_shard = 2}}) {
+      for (const NonFinite policy : {NonFinite::kSkip, NonFinite::kStop}) {
+        const Training expected = train_queued(world, dims, policy, 1);
+        const bool stops = policy == NonFinite::kStop;
+        RANK_EXPECT(expected.steps.size() == (stops ? 6 : 12));
+        RANK_EXPECT(expected.error.empty() != stops);
+        for (const int64_t queued : {2, 5, 100}) {
+          const Training made = train_queued(world, dims, policy, queued);
+          const std::string text = concat(queued, " steps on rank ", world.rank().value, " of ",
+                                          to_string(dims), ": ", made.error);
+          RANK_EXPECT(made.error == expected.error) << text;
+          RANK_EXPECT(are_equal(made.values, expected.values)) << text;
+          RANK_EXPECT(std::ranges::equal(made.steps, expected.steps)) << text;
+        }
+      }
     }
   });
 }

@@ -88,6 +88,7 @@ struct TrainSection {
   int64_t check_replicas = 0;               // Steps between two comparisons; 0: none.
   bool deterministic = false;               // The same bits in every run, or an error.
   bool cuda_graphs = false;                 // Record a step on a GPU, and repeat it.
+  int64_t sync_every = 1;                   // Steps that a GPU gets before the host waits for it.
 
   friend bool operator==(const TrainSection&, const TrainSection&) = default;
 };

@@ -5,6 +5,7 @@ namespace tessera::config::detail {
 namespace {
 
 constexpr double kMostThreads = 1024;
+constexpr double kMostQueued = 1000;  // Steps; a GPU's driver queues fewer.
 constexpr double kMostTimeout = 1e8;  // Seconds.
 
 }  // namespace
@@ -213,6 +214,12 @@ Fields train_fields() {
        .help = "record the kernels of a step as a CUDA graph, and repeat it; for one rank with a "
                "dense model, without recompute and documents",
        .flag = "--cuda-graphs"},
+      {.key = "sync_every",
+       .target = at<&C::train, &TrainSection::sync_every>,
+       .help = "queue this many steps on the GPU before the host waits for their losses",
+       .flag = "--sync-every",
+       .least = 1,
+       .most = kMostQueued},
   };
 }
 

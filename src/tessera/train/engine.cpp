@@ -115,7 +115,7 @@ void Engine::drop_idle(const at::Tensor& counts) const {
 }
 
 UnitRecorder Engine::begin_record(int64_t step) const {
-  if (record_every_ == 0 || (step + 1) % record_every_ != 0) return {};
+  if (!records(step)) return {};
   for (const char* const group : {"loss", "pp"}) barrier(parts_.plan.group(group));
   return UnitRecorder::recording();
 }

@@ -19,6 +19,7 @@
 #include "tessera/parallel/tensor/tensor_gradients.h"
 #include "tessera/tensor/parameter.h"
 #include "tessera/topology/box.h"
+#include "tessera/train/due.h"
 #include "tessera/train/graphed_step.h"
 #include "tessera/train/tied_parameters.h"
 #include "tessera/train/train_balance.h"
@@ -115,6 +116,8 @@ class Engine {
   /// Records one of `every` steps from now on; 0 records none. All ranks begin a recorded step at
   /// the same time.
   void record(int64_t every, Recorder recorder);
+  /// Whether it records the step of this number.
+  bool records(int64_t step) const { return is_due(step, record_every_); }
   /// The number of the next step in records, e.g. of a resumed run.
   void set_step(int64_t step) { steps_ = step; }
 

@@ -17,6 +17,8 @@ HostNumbers::HostNumbers(at::TensorList scalars) : numbers_(at::stack(scalars)) 
   arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
+HostNumbers::HostNumbers(HostNumbers&&) noexcept = default;
+HostNumbers& HostNumbers::operator=(HostNumbers&&) noexcept = default;
 HostNumbers::~HostNumbers() = default;
 
 double HostNumbers::operator[](int64_t index) const {

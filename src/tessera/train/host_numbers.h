@@ -20,6 +20,8 @@ class HostNumbers {
   explicit HostNumbers(at::TensorList scalars);
   HostNumbers(const HostNumbers&) = delete;
   HostNumbers& operator=(const HostNumbers&) = delete;
+  HostNumbers(HostNumbers&&) noexcept;
+  HostNumbers& operator=(HostNumbers&&) noexcept;
   ~HostNumbers();
 
   /// Waits for the numbers, which are in the order given.

@@ -21,6 +21,7 @@
 #include "tessera/optim/sgd.h"
 #include "tessera/run/resume.h"
 #include "tessera/run/run_folder.h"
+#include "tessera/train/due.h"
 #include "tessera/train/replica_check.h"
 #include "tessera/train/run_setup.h"
 #include "tessera/train/step_tracer.h"
@@ -77,6 +78,7 @@ TrainerOptions trainer_options(const TrainConfig& config) {
           .learning_rate = learning_rate_of(config.optim, config.train.steps),
           .clip = config.optim.clip,
           .validate_every = config.train.validate_every,
+          .sync_every = config.train.sync_every,
           .non_finite = non_finite_of(config.optim)};
 }
 
@@ -352,6 +354,10 @@ int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save)
       tracer->before_step(step);
     };
   }
+  hooks.is_alone = [&, mine = hooks.is_alone](int64_t step) {
+    return (mine && mine(step)) || saver.saves_after(step) || is_due(step, check_every) ||
+           (tracer && tracer->traces(step));
+  };
   hooks.roll_back = [&] {
     saver.wait();
     return roll_back(job);
@@ -359,7 +365,7 @@ int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save)
   hooks.after_step = [&, mine = hooks.after_step](const StepMetrics& metrics) {
     if (tracer) tracer->after_step(metrics.step);
     if (mine) mine(metrics);
-    if (replicas && (metrics.step + 1) % check_every == 0) {
+    if (is_due(metrics.step, check_every)) {
       replicas->check(concat("step ", metrics.step));
     }
     saver.after_step(metrics);

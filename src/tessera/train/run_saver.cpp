@@ -11,6 +11,7 @@
 #include "tessera/format/llama_config.h"
 #include "tessera/model/weights.h"
 #include "tessera/run/run_folder.h"
+#include "tessera/train/due.h"
 #include "tessera/train/job.h"
 
 namespace tessera {
@@ -61,10 +62,13 @@ Metadata RunSaver::state_at(int64_t steps) const {
 
 void RunSaver::after_step(const StepMetrics& metrics) {
   if (auto done = saver_.poll()) report(std::move(*done));
-  const int64_t every = job_.config.run.save_every;
   // After a rollback there is nothing new, and rollbacks to a copy would not count as repeated.
   const bool continues = metrics.is_good() || metrics.skipped;
-  if (every > 0 && continues && (metrics.step + 1) % every == 0) save(metrics.step + 1);
+  if (continues && saves_after(metrics.step)) save(metrics.step + 1);
+}
+
+bool RunSaver::saves_after(int64_t step) const {
+  return is_due(step, job_.config.run.save_every);
 }
 
 void RunSaver::finish(int64_t steps) {

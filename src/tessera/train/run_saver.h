@@ -25,6 +25,8 @@ class RunSaver {
   /// **Collective.** After each step: publishes a save whose files are written, and starts one if
   /// it is due.
   void after_step(const StepMetrics& metrics);
+  /// Whether a save begins after this step.
+  bool saves_after(int64_t step) const;
   /// **Collective.** At the end of a run of `steps` steps: saves the last one, if it is not, and
   /// waits.
   void finish(int64_t steps);

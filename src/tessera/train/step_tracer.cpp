@@ -110,7 +110,7 @@ StepTracer::~StepTracer() {
 }
 
 void StepTracer::before_step(int64_t step) {
-  if (step < steps_.begin || step >= steps_.end) return;
+  if (!traces(step)) return;
   recording_->begin();
   recording_->trace.steps.push_back({step, {now_ns(), 0}});
 }

@@ -25,6 +25,8 @@ class StepTracer {
   /// After each step, on the same thread: ends the recording, and writes the file after the last
   /// traced step. DataError if it cannot be written.
   void after_step(int64_t step);
+  /// Whether the step is to be traced.
+  bool traces(int64_t step) const { return steps_.begin <= step && step < steps_.end; }
 
  private:
   struct Recording;

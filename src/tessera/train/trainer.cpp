@@ -2,10 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -16,6 +18,7 @@
 #include "tessera/optim/spikes.h"
 #include "tessera/optim/weight_average.h"
 #include "tessera/train/batch_source.h"
+#include "tessera/train/due.h"
 #include "tessera/train/engine.h"
 #include "tessera/train/host_numbers.h"
 #include "tessera/train/non_finite.h"
@@ -79,13 +82,15 @@ bool looks_for_spikes(const TrainerOptions& options) {
   return options.spikes != nullptr && options.spikes->is_on();
 }
 
-// What the optimizer multiplies gradients by: clips them and undoes the loss scale. It is NaN if
-// the loss or the norm is non-finite, so that the device itself leaves the weights as they are.
-at::Tensor gradient_factor(const at::Tensor& loss, const at::Tensor& norm, double clip,
-                           double scale) {
+// Whether the next step depends on what the host does after this one.
+bool decides_after_each_step(const TrainerOptions& options) {
+  return looks_for_spikes(options) || options.scaler != nullptr || options.average != nullptr;
+}
+
+// What the optimizer multiplies gradients by: clips them and undoes the loss scale.
+at::Tensor gradient_factor(const at::Tensor& norm, double clip, double scale) {
   const at::Tensor factor = clip > 0 ? clip_factor(norm, clip) : at::ones_like(norm);
-  const at::Tensor zero_or_nan = (loss + norm) * 0;
-  return factor / scale + zero_or_nan;
+  return factor / scale;
 }
 
 // Sent since `before`, by groups that sent anything.
@@ -110,37 +115,16 @@ void add_balance(const BalanceResult& balance, StepMetrics& metrics) {
   metrics.dropped_share = (balance.dropped.sum() / balance.counts.sum()).item<double>();
 }
 
-// A step that is not good changes nothing. The device decides that for non-finite numbers, so the
-// host queues the update before it waits for them: a GPU makes the update while the host prepares
-// the next step, whose time holds it. Only the host can find a spike, and then waits earlier.
-StepMetrics run_step(Engine& engine, Optimizer& optimizer, const BatchTensors& batch,
-                     const TrainerOptions& options, double rate) {
-  const SentBytes sent_before = engine.sent_bytes();
-  const double scale = options.scaler == nullptr ? 1 : options.scaler->scale();
-  optimizer.zero_grad();
-  const at::Tensor loss = engine.train_step(batch.inputs, batch.targets, scale, batch.documents);
-  const at::Tensor norm = engine.grad_norm() / scale;
-  const HostNumbers numbers({loss, norm});
-  StepMetrics metrics{.lr = rate};
-  const auto wait = [&] {
-    metrics.loss = numbers[0];
-    metrics.grad_norm = numbers[1];
-  };
-  if (looks_for_spikes(options)) {
-    wait();
-    metrics.spike = !spike_in(options, metrics).empty();
-  }
-  if (!metrics.spike) optimizer.step(rate, gradient_factor(loss, norm, options.clip, scale));
-  wait();
-  if (engine.balance()) add_balance(*engine.balance(), metrics);
-  if (metrics.is_good()) after_update(options, metrics);
-  if (options.scaler != nullptr) {
-    metrics.loss_scale = scale;
-    options.scaler->update(is_finite(metrics));
-  }
-  metrics.mem_bytes = peak_memory(engine.device());
-  metrics.sent_bytes = sent_since(sent_before, engine);
-  return metrics;
+/// A step that the device has to do, and may not have done yet.
+struct QueuedStep {
+  StepMetrics metrics;  // Without loss and norm.
+  HostNumbers numbers;  // Loss and norm.
+  double tokens;        // Over all ranks.
+};
+
+void read_numbers(QueuedStep& step) {
+  step.metrics.loss = step.numbers[0];
+  step.metrics.grad_norm = step.numbers[1];
 }
 
 // Gradients are there until the next step begins.
@@ -157,8 +141,8 @@ NamedBytes held_bytes(const Engine& engine, const Optimizer& optimizer) {
 }
 
 bool is_validated(const TrainerOptions& options, int64_t step) {
-  if (options.validate_every == 0) return false;
-  return (step + 1) % options.validate_every == 0 || step + 1 == options.steps;
+  const bool is_last = options.validate_every > 0 && step + 1 == options.steps;
+  return is_last || is_due(step, options.validate_every);
 }
 
 std::string where(const StepMetrics& metrics) {
@@ -226,33 +210,136 @@ class BadSteps {
   std::optional<int64_t> last_ = std::nullopt;  // To which the run last rolled back.
 };
 
+/// One run of the loop.
+class Loop {
+ public:
+  Loop(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
+       Optimizer& optimizer, const TrainerHooks& hooks)
+      : options_(options),
+        engine_(engine),
+        batches_(batches),
+        optimizer_(optimizer),
+        hooks_(hooks),
+        bad_steps_(options, hooks) {}
+
+  /// Returns the number of the next step.
+  int64_t run() {
+    int64_t step = options_.first_step;
+    while (step < options_.steps && !(hooks_.should_stop && hooks_.should_stop())) {
+      step = run_together({step, end_of_queue(step)});
+    }
+    return step;
+  }
+
+ private:
+  bool is_alone(int64_t step) const {
+    return step == repeated_ || engine_.records(step) || is_validated(options_, step) ||
+           (hooks_.is_alone && hooks_.is_alone(step));
+  }
+
+  // The end of the steps that are queued together with this first one.
+  int64_t end_of_queue(int64_t first) const {
+    int64_t end = first + 1;
+    if (decides_after_each_step(options_) || is_alone(first)) return end;
+    const int64_t last = std::min(first + options_.sync_every, options_.steps);
+    while (end < last && !is_alone(end)) ++end;
+    return end;
+  }
+
+  // Queues these steps, and waits for them. Returns the next step. If one of several steps is not
+  // finite, that is the same one by itself: then it is handled as any other.
+  int64_t run_together(Span steps) {
+    const Clock::time_point start = Clock::now();
+    zero_or_nan_ = at::zeros({}, at::device(engine_.device()).dtype(at::kDouble));
+    std::vector<QueuedStep> queued;
+    for (int64_t step = steps.begin; step < steps.end; ++step) queued.push_back(queue(step));
+    read_numbers(queued.back());
+    const double ms = milliseconds_since(start) / static_cast<double>(steps.size());
+    for (QueuedStep& step : queued) {
+      read_numbers(step);
+      if (queued.size() > 1 && !is_finite(step.metrics)) return repeat(step.metrics.step);
+      step.metrics.ms = ms;
+      step.metrics.tokens_per_s = step.tokens / ms * 1e3;
+      finish(step.metrics);
+    }
+    return steps.end;
+  }
+
+  int64_t repeat(int64_t step) {
+    repeated_ = step;
+    engine_.set_step(step);
+    return step;
+  }
+
+  QueuedStep queue(int64_t step) {
+    if (hooks_.before_step) hooks_.before_step(step);
+    const BatchTensors batch = batches_.rows(step, engine_.rows());
+    QueuedStep queued = queue(batch, options_.learning_rate.at(step));
+    queued.metrics.step = step;
+    if (step == options_.first_step) queued.metrics.held_bytes = held_bytes(engine_, optimizer_);
+    return queued;
+  }
+
+  // A step that is not good changes nothing, and neither does a step that was queued after it. The
+  // device decides that for non-finite numbers, so the host queues the update before it waits for
+  // them: a GPU makes the update while the host prepares the next step. Only the host can find a
+  // spike, and then waits earlier.
+  QueuedStep queue(const BatchTensors& batch, double rate) {
+    const SentBytes sent_before = engine_.sent_bytes();
+    const double scale = options_.scaler == nullptr ? 1 : options_.scaler->scale();
+    optimizer_.zero_grad();
+    const at::Tensor loss =
+        engine_.train_step(batch.inputs, batch.targets, scale, batch.documents);
+    const at::Tensor norm = engine_.grad_norm() / scale;
+    zero_or_nan_ += (loss + norm) * 0;
+    QueuedStep step{.metrics = {.lr = rate},
+                    .numbers = HostNumbers({loss, norm}),
+                    .tokens = tokens_of(batch, batches_.batch())};
+    if (looks_for_spikes(options_)) {
+      read_numbers(step);
+      step.metrics.spike = !spike_in(options_, step.metrics).empty();
+    }
+    if (!step.metrics.spike) {
+      optimizer_.step(rate, gradient_factor(norm, options_.clip, scale) + zero_or_nan_);
+    }
+    if (engine_.balance()) add_balance(*engine_.balance(), step.metrics);
+    if (options_.scaler != nullptr) step.metrics.loss_scale = scale;
+    step.metrics.mem_bytes = peak_memory(engine_.device());
+    step.metrics.sent_bytes = sent_since(sent_before, engine_);
+    return step;
+  }
+
+  // What the host does when it knows the numbers.
+  void finish(StepMetrics& metrics) {
+    if (metrics.is_good()) after_update(options_, metrics);
+    if (options_.scaler != nullptr) options_.scaler->update(is_finite(metrics));
+    bad_steps_.decide(metrics);
+    const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
+    if (continues && hooks_.validate && is_validated(options_, metrics.step)) {
+      metrics.validation_loss = hooks_.validate();
+    }
+    if (hooks_.after_step) hooks_.after_step(metrics);
+    bad_steps_.check(metrics, engine_);
+  }
+
+  const TrainerOptions& options_;
+  Engine& engine_;
+  const BatchSource& batches_;
+  Optimizer& optimizer_;
+  const TrainerHooks& hooks_;
+  BadSteps bad_steps_;
+  at::Tensor zero_or_nan_;  // NaN after a queued step that is not finite.
+  int64_t repeated_ = -1;   // The step that is repeated by itself; -1: none was.
+};
+
 }  // namespace
 
 int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& batches,
               Optimizer& optimizer, const TrainerHooks& hooks) {
   check(options.learning_rate);
   check_batches(engine, batches);
-  BadSteps bad_steps(options, hooks);
-  for (int64_t step = options.first_step; step < options.steps; ++step) {
-    if (hooks.should_stop && hooks.should_stop()) return step;
-    if (hooks.before_step) hooks.before_step(step);
-    const Clock::time_point start = Clock::now();
-    const BatchTensors batch = batches.rows(step, engine.rows());
-    StepMetrics metrics =
-        run_step(engine, optimizer, batch, options, options.learning_rate.at(step));
-    metrics.step = step;
-    metrics.ms = milliseconds_since(start);
-    metrics.tokens_per_s = tokens_of(batch, batches.batch()) / metrics.ms * 1e3;
-    if (step == options.first_step) metrics.held_bytes = held_bytes(engine, optimizer);
-    bad_steps.decide(metrics);
-    const bool continues = metrics.is_good() || metrics.skipped || metrics.rolled_back_to;
-    if (continues && hooks.validate && is_validated(options, step)) {
-      metrics.validation_loss = hooks.validate();
-    }
-    if (hooks.after_step) hooks.after_step(metrics);
-    bad_steps.check(metrics, engine);
-  }
-  return options.steps;
+  TSR_CHECK(options.sync_every >= 1, "sync_every must be ≥ 1, but is ", options.sync_every);
+  return Loop(options, engine, batches, optimizer, hooks).run();
 }
 
 double mean_loss(Engine& engine, const BatchSource& batches, int64_t count,

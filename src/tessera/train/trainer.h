@@ -32,6 +32,9 @@ struct TrainerOptions {
   LearningRate learning_rate = {};  // Of each step.
   double clip = 0;                  // Largest gradient norm; 0: no clipping.
   int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
+  /// How many steps the host queues on a GPU before it waits for their numbers. Losses and weights
+  /// do not depend on it. With spikes, a scaler or an average the host waits after each step.
+  int64_t sync_every = 1;
   NonFinite non_finite = NonFinite::kStop;  // After a step that is not good.
   int64_t most_skips = 20;                  // Skipped steps in a row; one more ends the run.
   int64_t most_rollbacks = 3;               // To the same step; one more ends the run.
@@ -43,13 +46,19 @@ struct TrainerOptions {
 
 /// Callbacks; an empty one is not called.
 struct TrainerHooks {
-  std::function<void(int64_t step)> before_step = {};       // Before its batch is read.
-  std::function<void(const StepMetrics&)> after_step = {};  // After each step, good or not.
+  /// Before the batch of a step is read; again if the step is repeated, since one that was queued
+  /// before it was not good.
+  std::function<void(int64_t step)> before_step = {};
+  /// After each step, good or not. With TrainerOptions::sync_every, the next steps may be done.
+  std::function<void(const StepMetrics&)> after_step = {};
+  /// Whether no other step may be queued together with this one, e.g. because `after_step` saves
+  /// the weights. It is the same on all ranks.
+  std::function<bool(int64_t step)> is_alone = {};
   std::function<double()> validate = {};  // Returns the validation loss, the same on all ranks.
   /// For NonFinite::kRollback: restores the state of an earlier step, and returns the number of
   /// steps done before it; nothing if there is none.
   std::function<std::optional<int64_t>()> roll_back = {};
-  std::function<bool()> should_stop = {};  // Called before each step.
+  std::function<bool()> should_stop = {};  // Called before steps are queued.
 };
 
 /// The training loop: each step reads a batch, computes its gradients with the engine, clips them

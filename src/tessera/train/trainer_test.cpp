@@ -167,6 +167,58 @@ TEST_F(Trainer, ResumesFromAStep) {
   EXPECT_EQ(parts, losses);
 }
 
+// Steps that a GPU gets at once do not know of each other.
+TEST_F(Trainer, StepsThatAreQueuedTogetherGiveTheSameBits) {
+  for (const char* kind : {"adamw", "sgd"}) {
+    const TemporaryFolder run;
+    TrainConfig queued = config();
+    queued.optim.kind = kind;
+    queued.train.validate_every = 5;
+    queued.data.validation_share = 0.2;
+    queued.run = {.dir = run.path(), .save_every = 4, .keep_last = 1};
+    const Outcome expected = outcome_of(queued);
+    for (const int64_t steps : {2, 3, 100}) {
+      queued.train.sync_every = steps;
+      const Outcome outcome = outcome_of(queued);
+      EXPECT_EQ(losses_of(outcome), losses_of(expected)) << kind << " " << steps;
+      for (size_t i = 0; i < outcome.steps.size(); ++i) {
+        EXPECT_EQ(outcome.steps[i].step, static_cast<int64_t>(i));
+        EXPECT_EQ(outcome.steps[i].validation_loss, expected.steps[i].validation_loss) << i;
+      }
+      for (size_t i = 0; i < outcome.weights.size(); ++i) {
+        EXPECT_TRUE(outcome.weights[i].equal(expected.weights[i])) << kind << " " << steps;
+      }
+    }
+  }
+}
+
+// The steps at whose beginning the host still waits for none of those before it: what happens
+// after a step cannot wait, if it needs the weights of just that step.
+TEST_F(Trainer, QueuesStepsUpToOneThatIsAlone) {
+  TrainJob job = make_job(config());
+  TrainerOptions options = job.options;
+  options.sync_every = 4;
+  std::vector<std::pair<int64_t, int64_t>> begun_and_done;
+  int64_t done = 0;
+  train(options, job.model.engine, job.batches, *job.optimizer,
+        {.before_step = [&](int64_t step) { begun_and_done.emplace_back(step, done); },
+         .after_step = [&](const StepMetrics& step) { done = step.step + 1; },
+         .is_alone = [](int64_t step) { return step == 6; }});
+  const std::vector<std::pair<int64_t, int64_t>> expected{{0, 0}, {1, 0}, {2, 0}, {3, 0},
+                                                          {4, 4}, {5, 4}, {6, 6}, {7, 7},
+                                                          {8, 7}, {9, 7}, {10, 7}, {11, 11}};
+  EXPECT_EQ(begun_and_done, expected);
+}
+
+TEST_F(Trainer, RefusesToQueueNoStep) {
+  TrainJob job = make_job(config());
+  TrainerOptions options = job.options;
+  options.sync_every = 0;
+  EXPECT_EQ(message_of<ConfigError>(
+                [&] { train(options, job.model.engine, job.batches, *job.optimizer); }),
+            "sync_every must be ≥ 1, but is 0");
+}
+
 TEST_F(Trainer, RefusesBatchesOfAnotherSize) {
   TrainJob job = make_job(config());
   TrainConfig other = config();
@@ -317,6 +369,29 @@ TEST_F(Trainer, RollsBackToTheNewestCheckpoint) {
     ASSERT_EQ(steps.size(), 12U);
     for (const StepMetrics& step : steps) EXPECT_EQ(step.is_good(), step.step != 7) << step.step;
     EXPECT_LT(steps[11].loss, steps[0].loss);
+  }
+}
+
+TEST_F(Trainer, RollsBackIfOneOfSeveralQueuedStepsIsNotFinite) {
+  const TemporaryFolder run;
+  TrainConfig saved = config();
+  saved.run = {.dir = run.path(), .save_every = 3};
+  saved.optim.non_finite = "rollback";
+  saved.train.sync_every = 100;
+  TrainJob job = make_job(saved);
+  std::vector<int64_t> begun;
+  std::vector<StepMetrics> steps;
+  train(job, {.before_step =
+                  [&](int64_t step) {
+                    if (step == 6 && begun.back() == 5) damage(job, kNan);
+                    begun.push_back(step);
+                  },
+              .after_step = [&](const StepMetrics& step) { steps.push_back(step); }});
+  EXPECT_EQ(begun, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 6, 7, 8, 9, 10, 11}));
+  ASSERT_EQ(steps.size(), 12U);
+  for (const StepMetrics& step : steps) {
+    EXPECT_EQ(step.is_good(), step.step != 6) << step.step;
+    EXPECT_EQ(step.rolled_back_to, step.is_good() ? std::nullopt : std::optional<int64_t>(6));
   }
 }
 
