@@ -22,6 +22,7 @@
 #include "tessera/run/resume.h"
 #include "tessera/run/run_folder.h"
 #include "tessera/train/due.h"
+#include "tessera/train/read_ahead.h"
 #include "tessera/train/replica_check.h"
 #include "tessera/train/run_setup.h"
 #include "tessera/train/step_tracer.h"
@@ -371,7 +372,8 @@ int64_t train(TrainJob& job, TrainerHooks hooks, RunSaver::AfterSave after_save)
     saver.after_step(metrics);
   };
   try {
-    const int64_t steps = train(options, engine, job.batches, *job.optimizer, hooks);
+    const ReadAhead batches(job.batches);
+    const int64_t steps = train(options, engine, batches, *job.optimizer, hooks);
     saver.finish(steps);
     return steps;
   } catch (const NumericError&) {  // On all ranks.
