@@ -157,7 +157,8 @@ Training train_queued(World& world, const ParallelDims& dims, NonFinite policy, 
 // Whether they were queued in the same round as the step that is not finite, before or after it.
 TEST(NonFinite, NoOtherQueuedStepIsLostOrDoneTwice) {
   run_ranks(2, [](World& world) {
-    for (const ParallelDims& dims : {ParallelDims{.dp_replicate = 2}, ParallelDims{.dp_shard = 2}}) {
+    for (const ParallelDims& dims :
+         {ParallelDims{.dp_replicate = 2}, ParallelDims{.dp_shard = 2}}) {
       for (const NonFinite policy : {NonFinite::kSkip, NonFinite::kStop}) {
         const Training expected = train_queued(world, dims, policy, 1);
         const bool stops = policy == NonFinite::kStop;

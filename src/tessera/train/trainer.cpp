@@ -288,8 +288,7 @@ class Loop {
     const SentBytes sent_before = engine_.sent_bytes();
     const double scale = options_.scaler == nullptr ? 1 : options_.scaler->scale();
     optimizer_.zero_grad();
-    const at::Tensor loss =
-        engine_.train_step(batch.inputs, batch.targets, scale, batch.documents);
+    const at::Tensor loss = engine_.train_step(batch.inputs, batch.targets, scale, batch.documents);
     const at::Tensor norm = engine_.grad_norm() / scale;
     zero_or_nan_ += (loss + norm) * 0;
     QueuedStep step{.metrics = {.lr = rate},

@@ -204,8 +204,8 @@ TEST_F(Trainer, QueuesStepsUpToOneThatIsAlone) {
         {.before_step = [&](int64_t step) { begun_and_done.emplace_back(step, done); },
          .after_step = [&](const StepMetrics& step) { done = step.step + 1; },
          .is_alone = [](int64_t step) { return step == 6; }});
-  const std::vector<std::pair<int64_t, int64_t>> expected{{0, 0}, {1, 0}, {2, 0}, {3, 0},
-                                                          {4, 4}, {5, 4}, {6, 6}, {7, 7},
+  const std::vector<std::pair<int64_t, int64_t>> expected{{0, 0}, {1, 0}, {2, 0},  {3, 0},
+                                                          {4, 4}, {5, 4}, {6, 6},  {7, 7},
                                                           {8, 7}, {9, 7}, {10, 7}, {11, 11}};
   EXPECT_EQ(begun_and_done, expected);
 }
