@@ -69,6 +69,10 @@ TEST_F(Train, SaysWhatTheMemoryHolds) {
   EXPECT_LT(states, 13 * parameters);
   const std::string report = text_of(run_ + "/report.html");
   EXPECT_NE(report.find("Memory of rank 0"), std::string::npos);
+  for (const char* const line :
+       {"parameters: ", "gradients: ", "optimizer: ", "activations and the program: ", "peak: "}) {
+    EXPECT_NE(report.find(line), std::string::npos) << line;
+  }
 }
 
 // Once a step kept small values of its own, between which freed large ones could not be used again:
