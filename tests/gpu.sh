@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# gpu.sh [--only PART] [PEER]: the tests that want a GPU, 20 steps with PyTorch's losses, then steps of Llamas of 0.13 to 3.1 billion parameters beside PyTorch's, or
-# beside those of the script PEER. PART is build, tests, suites (tensors on the GPU), losses or speed; those after build need it. For a machine with an NVIDIA GPU and a
-# CUDA build of torch in python3; it needs no network where TESSERA_DEPS names a folder that `./tessera deps --bundle` made elsewhere.
+# gpu.sh [--only PART] [PEER [SHAPE]]: the tests that want a GPU, 20 steps with PyTorch's losses, steps of Llamas of 0.13 to 3.1 billion parameters beside PyTorch's, or
+# beside those of the script PEER (SHAPE: of that many billions alone), then the kernels under compute-sanitizer. PART is build, tests, suites (tensors on the GPU), losses,
+# speed or sanitize; those after build need it. For a machine with an NVIDIA GPU and a CUDA build of torch in python3; it needs no network where TESSERA_DEPS names a
+# folder that `./tessera deps --bundle` made elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-parts='build tests suites losses speed'
+parts='build tests suites losses speed sanitize'
 if [[ ${1-} == --only ]]; then
-  parts=${2-}
-  [[ " build tests suites losses speed " == *" $parts "* ]] || {
-    echo "gpu.sh: --only takes build, tests, suites, losses or speed, but got '$parts'" >&2
+  [[ " $parts " == *" ${2-} "* && -n ${2-} ]] || {
+    echo "gpu.sh: --only takes one of $parts, but got '${2-}'" >&2
     exit 2
   }
+  parts=$2
   shift 2
 fi
 python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
@@ -34,9 +35,9 @@ tests() {
 suites() {
   local programs suites
   programs='(collectives|differentiable|dtensor|sharded_flat|random_ranks|ddp_ranks|ddp_failures|ddp_rules|ddp_refusals|engine|non_finite|replica_check'
-  programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
+  programs+='|pipeline_ranks|pipeline_training|pipeline_failures|tensor_layers|tensor_vocabulary|tensor_engine|fully_shard|fully_shard_rules|parallelize_module|parallelize_module_rules|dialect_training|context_attention|context_engine|expert_engine|expert_options|expert_layouts|checkpoint|checkpoint_ranks|layer|recompute|optim|model)_test'
   suites='Collectives Differentiable DTensor ShardedFlat RandomOnRanks Ddp* Engine PipelineRanks PipelineTraining PipelineFailures '
-  suites+='TensorLayers TensorVocabulary ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear AddingLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
+  suites+='TensorLayers TensorVocabulary TensorParallel FullyShard FullyShardRules ParallelizeModule DialectTraining ContextAttention ContextParallel ExpertEngine ExpertOptions ExpertLayouts Checkpoints CheckpointRanks PackedAttention WindowAttention DeferredLinear AddingLinear Fp8Product Fp8Linear RmsNorm Rotary SelectiveRecompute NonFinite ReplicaCheck WeightAverage ClipGradNorm GradNorm AdamW Sgd EitherOptimizer Optimizers Llama'
   GTEST_FILTER=$(printf '%s.*:' $suites) TESSERA_TEST_DEVICE=cuda \
     ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R "^$programs\$"
   TESSERA_TEST_DEVICE=cuda ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 8 -R '^Train\.(Has|Writes|Other|Float8|Logits)'
@@ -44,6 +45,20 @@ suites() {
 
 losses() { python3 bench/peers/torch_train.py losses build/gpu/bin/tessera; }
 speed() { python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"; }
+
+# Each kernel under the checkers of NVIDIA's toolkit. Without LibTorch's cache each tensor is an allocation of its own, whose bounds memcheck knows. Products are those of
+# cuBLAS, which is not ours to check. A seed of one's own means one round of random shapes.
+sanitize() {
+  local tool
+  command -v compute-sanitizer >/dev/null || {
+    echo "gpu.sh: there is no compute-sanitizer, so memory and races were not checked; it comes with NVIDIA's CUDA toolkit" >&2
+    exit 1
+  }
+  for tool in memcheck racecheck synccheck; do
+    TESSERA_SEED=${TESSERA_SEED-$RANDOM} PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      build/gpu/tests/gpu_test --gtest_filter='Kernels.*-Kernels.ProductsInFloat8'
+  done
+}
 
 for part in $parts; do
   "$part" "$@"

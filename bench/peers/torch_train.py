@@ -1,10 +1,11 @@
 """Steps of `tessera train` beside those of PyTorch: the same Llama, tokens and optimizer, in one run.
 
-    torch_train.py compare TESSERA [PEER]    both sides in turns on one and two threads and on several ranks, and a table;
-                                             PEER is another script with this one's `train`
-    torch_train.py gpu TESSERA [PEER]        Llamas of 0.13 to 3.1 billion parameters in bf16 on a GPU, beside compiled PyTorch; a PEER here
-                                             also takes --master (float32 copies of the weights) and --fp8, in which they are compared, too
-    torch_train.py losses TESSERA [PEER]     20 steps in fp32 on the GPU, or on the CPU if there is none: fails if losses differ
+    torch_train.py compare TESSERA [PEER]      both sides in turns on one and two threads and on several ranks, and a table;
+                                               PEER is another script with this one's `train`
+    torch_train.py gpu TESSERA [PEER [SHAPE]]  Llamas of 0.13 to 3.1 billion parameters in bf16 on a GPU, beside compiled PyTorch; a PEER here
+                                               also takes --master (float32 copies of the weights) and --fp8, in which they are compared, too;
+                                               SHAPE is 0.95, 0.13 or 3.1: that model alone
+    torch_train.py losses TESSERA [PEER]       20 steps in fp32 on the GPU, or on the CPU if there is none: fails if losses differ
     torch_train.py train --mode single|ddp|fsdp|tp|pp --model DIR --data FILE --steps N --batch B --seq L --lr X --threads T
                          [--nproc N] [--microbatches M] [--dtype fp32|bf16] [--compile]
                                              the peer: transformers' Llama in PyTorch eager, with torch.optim.AdamW, alone,
@@ -328,9 +329,12 @@ def compare_gpu_shape(tessera, peer, name, shape, folder):
         print_gpu_row(" ".join([name, *extra, "| peer", *theirs[which]]), made[index], made[len(ours) + which])
 
 
-def compare_gpu(tessera, peer):
+def compare_gpu(tessera, peer, chosen=None):
+    shapes = {name: shape for name, shape in GPU_SHAPES.items() if chosen in (None, name.split()[0])}
+    if not shapes:
+        sys.exit(f"there is no shape {chosen}; choose from {', '.join(name.split()[0] for name in GPU_SHAPES)}")
     print(f"{'bf16, medians of steps; best of 2 runs, or 1 of the largest':72}{'ours':>22}{'torch':>22}{'ratio':>8}{'losses':>10}")
-    for name, shape in GPU_SHAPES.items():
+    for name, shape in shapes.items():
         with tempfile.TemporaryDirectory() as temporary:
             compare_gpu_shape(tessera, peer, name, shape, pathlib.Path(temporary))
 
@@ -354,10 +358,11 @@ def check_losses(tessera, peer):
 
 
 def main():
-    comparison = dict(compare=compare, gpu=compare_gpu, losses=check_losses).get(sys.argv[1] if len(sys.argv) in (3, 4) else "")
-    if comparison:
-        return comparison(sys.argv[2], sys.argv[3] if len(sys.argv) == 4 else __file__)
-    if len(sys.argv) < 2 or sys.argv[1] != "train":
+    verb, words = "".join(sys.argv[1:2]), sys.argv[2:]
+    comparisons = dict(compare=compare, gpu=compare_gpu, losses=check_losses)
+    if verb in comparisons and 1 <= len(words) <= (3 if verb == "gpu" else 2):
+        return comparisons[verb](words[0], *(words[1:] or [__file__]))
+    if verb != "train":
         sys.exit(__doc__)
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=["single", "ddp", "fsdp", "tp", "pp"], default="single")
