@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "tessera/base/check.h"
 #include "tessera/base/text.h"
-#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/kernel/nvrtc/nvrtc.h"
 
 namespace tessera {
@@ -173,6 +173,7 @@ extern "C" __global__ void fp8_columns(const T* __restrict__ in, const float* __
 }
 )cuda");
 
+constexpr GpuCapability kFirstWithFp8{.major = 8, .minor = 9};
 constexpr int64_t kThreads = 256;
 constexpr int64_t kWarp = 32;
 
@@ -246,9 +247,22 @@ GpuFp8Rows columns_of(const at::Tensor& matrix, const at::Tensor& largest) {
 
 }  // namespace
 
+void check_fp8(GpuCapability capability) {
+  TSR_CHECK(capability >= kFirstWithFp8, "products in float8 (--fp8) need a GPU of compute ",
+            "capability ", kFirstWithFp8.major, ".", kFirstWithFp8.minor,
+            " or newer, but this has ", capability.major, ".", capability.minor,
+            "; leave --fp8 out, or use a newer GPU");
+}
+
+void check_fp8(at::Device device) {
+  const std::optional<GpuCapability> capability = kernel::detail::capability(device);
+  if (capability) check_fp8(*capability);
+}
+
 bool has_fp8_kernels(const at::Tensor& matrix) {
-  return has_kernels(matrix) && kernel::detail::has_fp8(matrix.device()) && matrix.dim() == 2 &&
-         matrix.numel() > 0 && (matrix.is_contiguous() || matrix.t().is_contiguous());
+  return has_kernels(matrix) && kernel::detail::capability(matrix.device()) >= kFirstWithFp8 &&
+         matrix.dim() == 2 && matrix.numel() > 0 &&
+         (matrix.is_contiguous() || matrix.t().is_contiguous());
 }
 
 GpuFp8Rows fp8_rows_on_gpu(const at::Tensor& matrix, const at::Tensor& largest) {

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "tessera/base/export.h"
+#include "tessera/kernel/gpu_kernel.h"
 
 namespace tessera TSR_API {
 
@@ -16,6 +17,11 @@ struct GpuFp8Rows {
   at::Tensor values;  // float8, contiguous.
   at::Tensor scales;  // float32, [rows, 1].
 };
+
+/// ConfigError if a GPU of this compute capability has no float8: the first with it is 8.9.
+void check_fp8(GpuCapability capability);
+/// The same for a GPU of this machine, with its index. Other devices pass.
+void check_fp8(at::Device device);
 
 /// Whether fp8_rows_on_gpu() takes it: a matrix with has_kernels() whose rows or columns are
 /// contiguous, on a GPU with float8.

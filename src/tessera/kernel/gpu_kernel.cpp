@@ -8,6 +8,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/error_words.h"
 #include "tessera/base/text.h"
 #include "tessera/kernel/nvrtc/nvrtc.h"
 
@@ -53,20 +54,21 @@ void* compile_form(at::Device device, const char* name, const std::string& sourc
 bool is_wanted() {
   const std::string value = process_environment()("TESSERA_KERNELS").value_or("1");
   TSR_CHECK(value == "0" || value == "1" || value.empty(), "TESSERA_KERNELS='", value,
-            "' must be 0 or 1; 0 uses LibTorch's operators alone");
+            "' must be 0 or 1; set it to 0 to use LibTorch's operators alone, or leave it out");
   return value != "0";
 }
 
-// Whether anything compiles. A card that is newer than the compiler, or a wheel without it, are no
-// reason to stop.
+// Whether anything compiles and loads. A card that is newer than the compiler, or a wheel without
+// it, are no reason to stop. Nor are errors of CUDA, which LibTorch throws: if the card does not
+// work at all, the next operator fails, too.
 bool try_compiling(at::Device device) {
   try {
     compile_form(device, "probe", "extern \"C\" __global__ void probe(T* x) { put(*x, 1); }",
                  {.dtype = at::kBFloat16});
     return true;
-  } catch (const Error& error) {
-    std::cerr << concat("tessera: no kernels of its own for ", device.str(), " (", error.what(),
-                        "); using LibTorch's, which are slower\n");
+  } catch (const std::exception& error) {
+    std::cerr << concat("tessera: no kernels of its own for ", device.str(), " (",
+                        error_words(error), "); using LibTorch's, which are slower\n");
     return false;
   }
 }
@@ -74,10 +76,12 @@ bool try_compiling(at::Device device) {
 bool can_compile(at::Device device) {
   static const bool wanted = is_wanted();
   if (!wanted) return false;
-  static std::once_flag tried;
-  static bool works = false;
-  std::call_once(tried, [&] { works = try_compiling(device); });
-  return works;
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, bool> known;  // The GPUs of a machine may differ.
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace(device.index());
+  if (is_new) found->second = try_compiling(device);
+  return found->second;
 }
 
 bool is_packed(const at::Tensor& tensor, int64_t bytes, int64_t width) {

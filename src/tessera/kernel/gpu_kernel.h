@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -12,9 +13,16 @@
 /// the card at hand when they are first used. Their callers hold the same in LibTorch's operators.
 namespace tessera TSR_API {
 
+/// The compute capability of a GPU, e.g. 9.0 of an H200.
+struct GpuCapability {
+  int major;
+  int minor;
+  auto operator<=>(const GpuCapability&) const = default;
+};
+
 /// Whether these kernels take tensors of this device and dtype: those of a GPU whose kernels can be
-/// compiled, in 32 or 16 bits, unless TESSERA_KERNELS=0. Says once on standard error if compiling
-/// fails.
+/// compiled, in 32 or 16 bits, unless TESSERA_KERNELS=0. Says once per GPU on standard error if
+/// compiling fails.
 bool has_kernels(const at::Tensor& tensor);
 
 /// How many elements of each of these tensors one thread may load at once: as many as fill 16

@@ -1,17 +1,19 @@
 // The emulator finds what it is there for.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tessera/base/check.h"
+#include "tessera/base/text.h"
 #include "tessera/kernel/gpu_kernel.h"
 
 namespace tessera {
 namespace {
 
-at::Tensor run(const char* body, int64_t blocks = 1, int64_t threads = 64, int64_t width = 1) {
+at::Tensor run(const std::string& body, int64_t blocks = 1, int64_t threads = 64,
+               int64_t width = 1) {
   const std::string source =
-      std::string("extern \"C\" __global__ void kernel(T* x) { const int me = threadIdx.x; ") +
-      body + " }";
+      "extern \"C\" __global__ void kernel(T* x) { const int me = threadIdx.x; " + body + " }";
   const at::Tensor x = at::zeros({threads});
   // Compiled kernels are known by the address of their text, which is not for good here.
   const GpuKernel kernel("kernel", source.c_str());
@@ -66,10 +68,23 @@ TEST(Emulator, AShuffleWithAThreadThatHasEndedIsReported) {
   EXPECT_THROW(run("if (me == 5) return; x[me] = __shfl_xor_sync(~0u, 1.0f, 1);"), Error);
 }
 
+// A tensor of whole pages has guards on both sides.
 TEST(EmulatorDeathTest, LoadsAndStoresOutsideOfATensorEndTheProgram) {
-  EXPECT_DEATH(run("x[me + 64] = 1;"), "");
-  EXPECT_DEATH(run("if (x[me + 64] == 1) x[0] = 1;"), "");
-  EXPECT_DEATH(run("x[me + 1] = 1;", 1, 63), "behind a tensor");
+  const int64_t page = sysconf(_SC_PAGESIZE) / static_cast<int64_t>(sizeof(float));
+  for (const char* const outside : {"x[me - 1]", "x[me + 1]"}) {
+    EXPECT_DEATH(run(concat(outside, " = 1;"), 1, page), "") << outside;
+    EXPECT_DEATH(run(concat(outside, " += 1;"), 1, page), "") << outside;
+    EXPECT_DEATH(run(concat("if (", outside, " == 1) x[0] = 1;"), 1, page), "") << outside;
+  }
+}
+
+// Others have one on either side, and a store on the other side is reported.
+TEST(EmulatorDeathTest, StoresBesideASmallTensorEndTheProgram) {
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor other = at::empty({1});  // So that `x` may have its guard on the other side.
+    EXPECT_DEATH(run("x[me - 1] = 1;", 1, 63), "^$|in front of a tensor of 252 bytes");
+    EXPECT_DEATH(run("x[me + 1] = 1;", 1, 63), "^$|behind a tensor of 252 bytes");
+  }
 }
 
 TEST(EmulatorDeathTest, AnAddressThatIsNotAlignedEndsTheProgram) {

@@ -1,16 +1,19 @@
-// In this program, each tensor ends just before memory that nobody may touch, and holds garbage at
-// first.
+// In this program, each tensor begins just behind or ends just before memory that nobody may touch,
+// and holds garbage at first. The rest of its pages, on the other side, must not change.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <random>
+#include <span>
 
 namespace tessera::emulator {
 namespace {
@@ -21,45 +24,55 @@ size_t rounded_up(size_t size, size_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// The pages of a tensor, and one behind them that can be neither read nor written.
-struct Pages {
-  std::byte* begin;
-  size_t size;
+constexpr auto kUntouched = static_cast<std::byte>(0xFF);  // No number, in any dtype.
 
-  explicit Pages(size_t wanted) : size(rounded_up(wanted, page()) + page()) {
+// Between two pages that can be neither read nor written.
+struct Pages {
+  std::span<std::byte> usable;
+
+  explicit Pages(size_t wanted) {
+    const size_t size = rounded_up(wanted, page());
     void* const made =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, size + 2 * page(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED) throw std::bad_alloc();
-    begin = static_cast<std::byte*>(made);
-    if (mprotect(begin + size - page(), page(), PROT_NONE) != 0) throw std::bad_alloc();
+    usable = {static_cast<std::byte*>(made) + page(), size};
+    if (mprotect(usable.data(), size, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
+    std::ranges::fill(usable, kUntouched);
   }
-  ~Pages() { munmap(begin, size); }
+  ~Pages() { munmap(usable.data() - page(), usable.size() + 2 * page()); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
   static size_t page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 };
 
-constexpr auto kUntouched = static_cast<std::byte>(0xFF);  // No number, in any dtype.
+// Which side of a tensor lies at a guard. On the other side only stores that change something are
+// found, which NaN + 1 does not. Random, since a kernel's tensors are often made in the same order.
+bool is_at_the_end() {
+  static std::mutex mutex;
+  static std::minstd_rand random;
+  const std::lock_guard lock(mutex);
+  return random() % 2 == 0;
+}
 
 struct Tensor {
   Pages pages;
-  std::byte* data;
-  size_t size;
+  std::span<std::byte> bytes;
 
-  explicit Tensor(size_t bytes)
-      : pages(bytes),
-        data(pages.begin + pages.size - Pages::page() - rounded_up(bytes, kAlignment)),
-        size(bytes) {
-    std::fill(data, data + rounded_up(bytes, kAlignment), kUntouched);
-  }
+  explicit Tensor(size_t size)
+      : pages(size),
+        bytes(pages.usable.subspan(
+            is_at_the_end() ? pages.usable.size() - rounded_up(size, kAlignment) : 0, size)) {}
   ~Tensor() {
-    for (std::byte* at = data + size; at < data + rounded_up(size, kAlignment); ++at) {
-      if (*at == kUntouched) continue;
-      std::cerr << "a kernel wrote " << at - data - static_cast<long>(size)
-                << " bytes behind a tensor of " << size << " bytes\n";
-      std::abort();
-    }
+    check(std::span(pages.usable.data(), bytes.data()), "in front of");
+    check(std::span(std::to_address(bytes.end()), std::to_address(pages.usable.end())), "behind");
+  }
+
+ private:
+  void check(std::span<const std::byte> beside, const char* where) const {
+    if (std::ranges::all_of(beside, [](std::byte at) { return at == kUntouched; })) return;
+    std::cerr << "a kernel wrote " << where << " a tensor of " << bytes.size() << " bytes\n";
+    std::abort();
   }
 };
 
@@ -69,7 +82,7 @@ class Fence final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &free, at::kCPU};
     auto tensor = std::make_unique<Tensor>(bytes);
-    void* const data = tensor->data;
+    void* const data = tensor->bytes.data();
     const std::lock_guard lock(mutex());
     alive()[data] = std::move(tensor);
     return {data, data, &free, at::kCPU};

@@ -7,8 +7,8 @@ bool is_gpu(at::Device /*device*/) {
   return false;
 }
 
-bool has_fp8(at::Device /*device*/) {
-  return false;
+std::optional<GpuCapability> capability(at::Device /*device*/) {
+  return std::nullopt;
 }
 
 const char* conversions() {

@@ -56,10 +56,7 @@ const Driver& driver() {
 
 // The generation of a card: 90 is that of an H200.
 int generation(at::Device device) {
-  int major = 0;
-  int minor = 0;
-  C10_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index()));
-  C10_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index()));
+  const auto [major, minor] = capability(device).value();
   return 10 * major + minor;
 }
 
@@ -82,9 +79,15 @@ bool is_gpu(at::Device device) {
   return device.is_cuda();
 }
 
-bool has_fp8(at::Device device) {
-  constexpr int kFirst = 89;
-  return generation(device) >= kFirst;
+std::optional<GpuCapability> capability(at::Device device) {
+  if (!is_gpu(device)) return std::nullopt;
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    C10_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device.index()));
+    return value;
+  };
+  return GpuCapability{.major = attribute(cudaDevAttrComputeCapabilityMajor),
+                       .minor = attribute(cudaDevAttrComputeCapabilityMinor)};
 }
 
 const char* conversions() {

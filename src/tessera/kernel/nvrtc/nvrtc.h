@@ -3,15 +3,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "tessera/kernel/gpu_kernel.h"
 
 namespace tessera::kernel::detail {
 
 /// Whether kernels can be compiled for such a device.
 bool is_gpu(at::Device device);
 
-/// Whether it converts to float8.
-bool has_fp8(at::Device device);
+/// What such a device can do. Nothing for others.
+std::optional<GpuCapability> capability(at::Device device);
 
 /// CUDA C++ that each kernel begins with: integers of all sizes, the types bf16, fp16 and fp8, and
 /// their conversions from and to float, which round to the nearest and ties to even.
