@@ -63,7 +63,7 @@ std::optional<double> Evaluation::bits_per_byte() const {
 }
 
 void check_evaluation(const TrainConfig& config) {
-  check_device(config.train.device);
+  check_device(config.train);
   const LlamaConfig shape = shape_of(config.model);
   check_shape(config, shape);
   stage_units(llama_model(shape), schedule_of(config).num_stages());

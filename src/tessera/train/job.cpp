@@ -275,7 +275,7 @@ void check_job(const TrainConfig& config) {
   check_paths(config.data);
   const bool resumes = check_resume(config);
   if (!resumes && !config.train.init_from.empty()) find_checkpoint(config.train.init_from);
-  check_device(config.train.device);
+  check_device(config.train);
   trainer_options(config);
   const LlamaConfig shape = shape_of(config.model);
   check_shape(config, shape);

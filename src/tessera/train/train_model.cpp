@@ -9,6 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/checkpoint/load.h"
 #include "tessera/format/weight_files.h"
+#include "tessera/kernel/fp8.h"
 #include "tessera/layer/fp8.h"
 #include "tessera/model/llama.h"
 #include "tessera/schedule/choose.h"
@@ -125,6 +126,11 @@ void record_into(const std::string& run, int64_t every, Engine& engine) {
 void check_device(const std::string& name) {
   // Only a run on GPUs needs to start CUDA.
   if (name != "cpu") device_of(name, at::hasCUDA() ? at::kCUDA : at::kCPU);
+}
+
+void check_device(const TrainSection& train) {
+  check_device(train.device);
+  if (train.fp8 != "none" && train.device != "cpu") check_fp8(at::Device(at::kCUDA, 0));
 }
 
 int64_t TrainModel::parameter_count() const {

@@ -32,6 +32,8 @@ LlamaConfig shape_of(const ModelSection& model);
 
 /// ConfigError if this process cannot use the device of that name, "cpu" or "cuda".
 void check_device(const std::string& name);
+/// The same for the device of a run, and if its GPU lacks what the run wants.
+void check_device(const TrainSection& train);
 
 /// The schedule of each replica: of the pipeline, or of the slices of a batch on one rank.
 Schedule schedule_of(const TrainConfig& config);
