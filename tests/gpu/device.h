@@ -15,12 +15,14 @@ inline constexpr at::DeviceType kGpu = at::kCPU;
 using WithoutKernels = emulator::Paused;
 // The emulator is slow.
 inline constexpr int64_t kManyRows = 20;
+inline constexpr int64_t kRandomShapes = 25;
 #else
 inline constexpr at::DeviceType kGpu = at::kCUDA;
 struct WithoutKernels {
   WithoutKernels() {}  // A CPU has none.
 };
 inline constexpr int64_t kManyRows = 600;
+inline constexpr int64_t kRandomShapes = 400;
 #endif
 
 }  // namespace tessera

@@ -2,10 +2,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <optional>
+#include <random>
+#include <span>
 
 #include "tessera/kernel/fp8.h"
 #include "tessera/kernel/gpu_kernel.h"
@@ -24,7 +28,8 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Layer = std::function<Tensors(const Tensors& inputs)>;
 
-const auto kDtypes = {at::kFloat, at::kBFloat16, at::kHalf};
+constexpr std::array kDtypes{at::kFloat, at::kBFloat16, at::kHalf};
+constexpr std::array kShortDtypes{at::kBFloat16, at::kHalf};  // Of weights with float32 copies.
 
 // Results are rounded once; sums of a gradient may be rounded in between, too.
 double tolerance(at::ScalarType dtype) {
@@ -38,6 +43,15 @@ at::Tensor shifted(const at::Tensor& values) {
   const at::Tensor moved = memory.narrow(0, 1, values.numel()).view(values.sizes());
   moved.copy_(values);
   return moved;
+}
+
+// In memory of its own, like a product, but as far from its beginning as `values`, where
+// `values * factor` would not be.
+at::Tensor times(const at::Tensor& values, double factor) {
+  const int64_t begin = values.storage_offset();
+  const at::Tensor product = values.flatten() * factor;
+  const at::Tensor memory = at::cat({product.narrow(0, 0, begin), product});
+  return memory.narrow(0, begin, values.numel()).view(values.sizes());
 }
 
 void expect_close(const at::Tensor& got, const at::Tensor& wanted, at::ScalarType dtype,
@@ -66,6 +80,7 @@ void expect_same(const Layer& layer, const Tensors& inputs, at::ScalarType dtype
   at::Tensor got_loss = at::zeros({}, at::TensorOptions(kGpu).dtype(at::kDouble));
   for (size_t i = 0; i < wanted.size(); ++i) {
     expect_close(got[i], wanted[i], dtype, what + ", result " + std::to_string(i));
+    if (shifts) got[i].register_hook(shifted);  // Gradients, too.
     const at::Tensor factor = at::randn(wanted[i].sizes(), at::kDouble).to(dtype).to(at::kDouble);
     wanted_loss = wanted_loss + (wanted[i] * factor).sum();
     got_loss = got_loss + (got[i] * factor.to(kGpu).to(got[i].scalar_type())).to(at::kDouble).sum();
@@ -97,14 +112,22 @@ at::Tensor random(at::IntArrayRef sizes) {
   return at::randn(sizes, at::kDouble);
 }
 
+const Layer kSwiGlu = [](const Tensors& in) { return Tensors{swiglu(in[0], in[1])}; };
+const Layer kNorm = [](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], 1e-5)}; };
+const Layer kNormedSum = [](const Tensors& in) {
+  const NormedSum made = normed_sum(in[0], in[1], in[2], 1e-5);
+  return Tensors{made.sum, made.normed};
+};
+
 const std::vector<int64_t> kSizes{1, 8, 30, 64, 129, 768, 2048};
 
 TEST(Kernels, SwiGlu) {
-  sweep([](const Tensors& in) { return Tensors{swiglu(in[0], in[1])}; },
-        [](int64_t rows, int64_t size) {
-          return Tensors{random({rows, size}), random({rows, size})};
-        },
-        kSizes);
+  sweep(
+      kSwiGlu,
+      [](int64_t rows, int64_t size) {
+        return Tensors{random({rows, size}), random({rows, size})};
+      },
+      kSizes);
 }
 
 // As one product leaves them.
@@ -118,17 +141,15 @@ TEST(Kernels, SwiGluOfNeighbours) {
 }
 
 TEST(Kernels, Norm) {
-  sweep([](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], 1e-5)}; },
-        [](int64_t rows, int64_t size) { return Tensors{random({rows, size}), random({size})}; },
-        kSizes);
+  sweep(
+      kNorm,
+      [](int64_t rows, int64_t size) { return Tensors{random({rows, size}), random({size})}; },
+      kSizes);
 }
 
 TEST(Kernels, NormWithTheResidualAddition) {
   sweep(
-      [](const Tensors& in) {
-        const NormedSum made = normed_sum(in[0], in[1], in[2], 1e-5);
-        return Tensors{made.sum, made.normed};
-      },
+      kNormedSum,
       [](int64_t rows, int64_t size) {
         return Tensors{random({rows, size}), random({rows, size}), random({size})};
       },
@@ -144,8 +165,8 @@ TEST(Kernels, NormWithTheResidualAddition) {
 
 // More than blocks, so that each block has several.
 TEST(Kernels, NormOfManyRows) {
-  expect_same([](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], 1e-5)}; },
-              {random({1100, 132}), random({132})}, at::kFloat, /*shifts=*/false, "1100 rows");
+  expect_same(kNorm, {random({1100, 132}), random({132})}, at::kFloat, /*shifts=*/false,
+              "1100 rows");
 }
 
 RotaryTable table_of(const at::Tensor& heads, bool per_row) {
@@ -162,20 +183,24 @@ RotaryTable table_of(const at::Tensor& heads, bool per_row) {
   return rotary_table_at(table, positions.expand({heads.size(0), -1}));
 }
 
+// Three heads of queries, two of keys and values.
+Layer rotation(bool reuses, bool per_row) {
+  return [=](const Tensors& in) {
+    const at::Tensor all = times(in[0], 1);
+    const Tensors parts = all.split_with_sizes({3, 2, 2}, 2);
+    const Heads made =
+        rotate(Heads{parts[0], parts[1], parts[2]}, table_of(parts[0].detach(), per_row), reuses);
+    return Tensors{made.queries, made.keys, made.values};
+  };
+}
+
 void check_rotary(bool reuses, bool per_row) {
   at::manual_seed(2);
   for (const at::ScalarType dtype : kDtypes) {
     for (const int64_t size : {2, 6, 16, 128}) {
       for (const bool shifts : {false, true}) {
-        expect_same(
-            [&](const Tensors& in) {
-              const at::Tensor all = in[0] * 1;  // Of its own memory, like a product.
-              const Tensors parts = all.split_with_sizes({3, 2, 2}, 2);
-              const Heads made = rotate(Heads{parts[0], parts[1], parts[2]},
-                                        table_of(parts[0].detach(), per_row), reuses);
-              return Tensors{made.queries, made.keys, made.values};
-            },
-            {random({2, 5, 7, size})}, dtype, shifts, c10::str(dtype, " heads of ", size));
+        expect_same(rotation(reuses, per_row), {random({2, 5, 7, size})}, dtype, shifts,
+                    c10::str(dtype, " heads of ", size));
       }
     }
   }
@@ -190,16 +215,20 @@ TEST(Kernels, RotaryEmbeddingInPlace) {
   check_rotary(/*reuses=*/true, /*per_row=*/false);
 }
 
+// The mean loss.
+Layer loss_for(const at::Tensor& targets) {
+  return [=](const Tensors& in) {
+    const at::Tensor logits = times(in[0], 3);
+    const at::Tensor sum = token_loss_sum(logits, targets.to(logits.device()), kIgnoredTarget);
+    return Tensors{sum / targets.numel()};
+  };
+}
+
 TEST(Kernels, CrossEntropy) {
   for (const int64_t size : {2, 33, 1000, 32000}) {
     const at::Tensor targets = at::randint(size, {2, 9}, at::kLong);
     targets[1][4] = kIgnoredTarget;
-    sweep(
-        [&](const Tensors& in) {
-          const at::Tensor logits = in[0] * 3;
-          return Tensors{token_loss_sum(logits, targets.to(logits.device()), kIgnoredTarget) / 18};
-        },
-        [&](int64_t, int64_t) { return Tensors{random({2, 9, size})}; }, {1});
+    sweep(loss_for(targets), [&](int64_t, int64_t) { return Tensors{random({2, 9, size})}; }, {1});
   }
 }
 
@@ -311,19 +340,23 @@ TEST(Kernels, ProductsInFloat8) {
   }
 }
 
-Parameters bf16_parameters(at::Device device) {
+using Sizes = std::vector<int64_t>;
+
+Parameters random_parameters(at::Device device, at::ScalarType dtype, bool shifts,
+                             const Sizes& sizes) {
   at::manual_seed(4);
   Parameters parameters;
-  for (const int64_t size : {1, 5, 64, 20000, 40001}) {
-    const at::Tensor values = at::randn({size}).to(at::kBFloat16).to(device);
-    parameters.emplace_back(std::to_string(size), values.requires_grad_());
+  for (const int64_t size : sizes) {
+    const at::Tensor values = at::randn({size}).to(dtype).to(device);
+    parameters.emplace_back(std::to_string(parameters.size()),
+                            (shifts ? shifted(values) : values).requires_grad_());
   }
   return parameters;
 }
 
-TEST(Kernels, AdamW) {
-  const Parameters here = bf16_parameters(at::kCPU);
-  const Parameters there = bf16_parameters(kGpu);
+void check_adamw(at::ScalarType dtype, bool shifts, const Sizes& sizes) {
+  const Parameters here = random_parameters(at::kCPU, dtype, /*shifts=*/false, sizes);
+  const Parameters there = random_parameters(kGpu, dtype, shifts, sizes);
   std::optional<AdamW> on_cpu;
   {
     const WithoutKernels plain;
@@ -332,9 +365,10 @@ TEST(Kernels, AdamW) {
   AdamW on_gpu(there);
   for (int step = 0; step < 5; ++step) {
     for (size_t i = 0; i < here.size(); ++i) {
-      const at::Tensor gradient = at::randn(here[i].tensor.sizes()).to(at::kBFloat16);
+      const at::Tensor gradient = at::randn(here[i].tensor.sizes()).to(dtype);
+      const at::Tensor moved = gradient.to(kGpu);
       here[i].tensor.mutable_grad() = gradient;
-      there[i].tensor.mutable_grad() = gradient.to(kGpu);
+      there[i].tensor.mutable_grad() = shifts ? shifted(moved) : moved;
     }
     on_gpu.step(1e-2, at::full({}, 0.5, at::device(kGpu).dtype(at::kDouble)));
     // These change nothing.
@@ -349,7 +383,7 @@ TEST(Kernels, AdamW) {
   for (size_t i = 0; i < got.size(); ++i) {
     // float32 with other rounding of the same formula.
     EXPECT_TRUE(at::allclose(got[i].tensor.cpu(), wanted[i].tensor, 1e-5, 1e-6))
-        << got[i].name << got[i].kind;
+        << dtype << (shifts ? " shifted " : " ") << got[i].name << got[i].kind;
   }
   for (size_t i = 0; i < here.size(); ++i) {
     EXPECT_TRUE(at::allclose(there[i].tensor.detach().cpu().to(at::kFloat),
@@ -357,26 +391,89 @@ TEST(Kernels, AdamW) {
   }
 }
 
+const Sizes kParameterSizes{1, 5, 64, 20000, 40001};
+
+TEST(Kernels, AdamW) {
+  for (const at::ScalarType dtype : kShortDtypes) {
+    for (const bool shifts : {false, true}) check_adamw(dtype, shifts, kParameterSizes);
+  }
+}
+
+void check_gradient_norm(at::ScalarType dtype, bool shifts, const Sizes& sizes) {
+  at::manual_seed(5);
+  Parameters here;
+  Parameters there;
+  for (const int64_t size : sizes) {
+    const at::Tensor gradient = at::randn({size}).to(dtype);
+    for (Parameters* parameters : {&here, &there}) {
+      const bool on_gpu = parameters == &there;
+      const at::Device device = on_gpu ? kGpu : at::kCPU;
+      const at::Tensor moved = gradient.to(device, on_gpu ? dtype : at::kDouble);
+      const at::Tensor weight = at::zeros_like(moved).requires_grad_();
+      weight.mutable_grad() = shifts ? shifted(moved) : moved;
+      parameters->emplace_back(std::to_string(parameters->size()), weight);
+    }
+  }
+  // Squares are added in float32 within a thread, 64 of them.
+  EXPECT_NEAR(grad_norm(there) / grad_norm(here), 1, 1e-6) << dtype;
+}
+
 TEST(Kernels, GradientNorm) {
   for (const at::ScalarType dtype : kDtypes) {
-    for (const bool shifts : {false, true}) {
-      at::manual_seed(5);
-      Parameters here;
-      Parameters there;
-      for (const int64_t size : {1, 5, 64, 20000, 40001}) {
-        const at::Tensor gradient = at::randn({size}).to(dtype);
-        for (Parameters* parameters : {&here, &there}) {
-          const bool on_gpu = parameters == &there;
-          const at::Device device = on_gpu ? kGpu : at::kCPU;
-          const at::Tensor moved = gradient.to(device, on_gpu ? dtype : at::kDouble);
-          const at::Tensor weight = at::zeros_like(moved).requires_grad_();
-          weight.mutable_grad() = shifts ? shifted(moved) : moved;
-          parameters->emplace_back(std::to_string(size), weight);
-        }
-      }
-      // Squares are added in float32 within a thread, 64 of them.
-      EXPECT_NEAR(grad_norm(there) / grad_norm(here), 1, 1e-6) << dtype;
-    }
+    for (const bool shifts : {false, true}) check_gradient_norm(dtype, shifts, kParameterSizes);
+  }
+}
+
+// Draws from `seed` the shapes of one round.
+class RandomShape {
+ public:
+  explicit RandomShape(uint64_t seed) : random_(seed) {}
+  int64_t up_to(int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random_); }
+  bool flip() { return up_to(2) == 1; }
+  at::ScalarType one_of(std::span<const at::ScalarType> dtypes) {
+    return dtypes[static_cast<size_t>(up_to(std::ssize(dtypes)) - 1)];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+void check_random_shape(uint64_t seed) {
+  RandomShape draw(seed);
+  at::manual_seed(seed);
+  const at::ScalarType dtype = draw.one_of(kDtypes);
+  const bool shifts = draw.flip();
+  const int64_t rows = draw.up_to(40);
+  const int64_t size = draw.flip() ? draw.up_to(700) : 8 * draw.up_to(90);
+  const std::string what = c10::str(dtype, " [", rows, ", ", size, "]", shifts ? " shifted" : "");
+  const at::Tensor x = random({rows, size});
+  expect_same(kSwiGlu, {x, random({rows, size})}, dtype, shifts, "swiglu " + what);
+  expect_same(kNorm, {x, random({size})}, dtype, shifts, "norm " + what);
+  expect_same(kNormedSum, {x, random({rows, size}), random({size})}, dtype, shifts, "sum " + what);
+  expect_same(loss_for(at::randint(size, {1, rows}, at::kLong)), {x.view({1, rows, size})}, dtype,
+              shifts, "loss " + what);
+  const bool reuses = draw.flip();
+  expect_same(rotation(reuses, /*per_row=*/!reuses && draw.flip()),
+              {random({draw.up_to(3), draw.up_to(20), 7, 2 * draw.up_to(64)})}, dtype, shifts,
+              "rotary " + what);
+  const at::Tensor values = x.to(dtype).to(kGpu);
+  const at::Tensor matrix = shifts ? shifted(values) : values;
+  expect_same_fp8(matrix, "fp8 " + what);
+  expect_same_fp8(matrix.t(), "fp8 columns " + what);
+  const Sizes sizes{draw.up_to(30'000), rows, size};
+  check_gradient_norm(dtype, shifts, sizes);
+  check_adamw(draw.one_of(kShortDtypes), shifts, sizes);
+}
+
+// Repeated with TESSERA_SEED, the seed that a failure prints.
+TEST(Kernels, RandomShapes) {
+  const char* const fixed = std::getenv("TESSERA_SEED");
+  const uint64_t seed =
+      fixed == nullptr ? std::random_device{}() : std::strtoull(fixed, nullptr, 10);
+  for (int64_t round = 0; round < (fixed == nullptr ? kRandomShapes : 1); ++round) {
+    const uint64_t of_round = seed + static_cast<uint64_t>(round);
+    SCOPED_TRACE(c10::str("TESSERA_SEED=", of_round));
+    check_random_shape(of_round);
   }
 }
 
