@@ -84,9 +84,9 @@ class RandomBatches final : public BatchSource {
   }
 };
 
-Engine engine_of(const World& world) {
-  Model model = llama_model(kSmallLlama, {.dtype = at::kBFloat16, .device = kGpu});
-  model.fill = [](const Parameters& all) { fill_llama(all, kSmallLlama, /*seed=*/1); };
+Engine engine_of(const World& world, const LlamaConfig& config = kSmallLlama) {
+  Model model = llama_model(config, {.dtype = at::kBFloat16, .device = kGpu});
+  model.fill = [&](const Parameters& all) { fill_llama(all, config, /*seed=*/1); };
   return compose(model, realize(train_plan(1, {}), world), {.batch = 2, .device = kGpu});
 }
 
@@ -105,6 +105,47 @@ TEST(ModelKernels, TheHostQueuesAWholeStepBeforeItWaits) {
   EXPECT_EQ(std::count(begin, update, "aten::_local_scalar_dense"), kGpu == at::kCPU ? 2 : 0);
   EXPECT_EQ(std::count(begin, update, "aten::linalg_vector_norm"), 0);  // The kernels were used.
   EXPECT_GT(std::count(begin, update, "aten::mm"), 0);                  // Backward, too.
+}
+
+TEST(ModelKernels, TheHostQueuesSeveralStepsBeforeItWaits) {
+  const World world = World::connect(LaunchInfo{}, {});
+  Engine engine = engine_of(world);
+  AdamW optimizer(engine.parameters());
+  const testkit::OperatorCalls calls;
+  std::vector<int64_t> updates;  // When a loss was known.
+  train({.steps = 6, .learning_rate = {.peak = 1e-3, .steps = 6}, .sync_every = 3}, engine,
+        RandomBatches(), optimizer, {.after_step = [&](const StepMetrics&) {
+          updates.push_back(static_cast<int64_t>(calls.count("aten::_foreach_add_")));
+        }});
+  EXPECT_EQ(updates, (std::vector<int64_t>{3, 3, 3, 6, 6, 6}));
+  // The host counts the targets of each step, and checks tokens that are on a CPU.
+  EXPECT_EQ(calls.count("aten::_local_scalar_dense"), kGpu == at::kCPU ? 6U * 5 : 6U);
+}
+
+struct Copies {
+  size_t of_layout;  // Of tensors whose elements lie in another order, and of parts into a whole.
+  size_t others;     // To another dtype or device.
+};
+
+Copies copies_in_a_step(int64_t layers) {
+  LlamaConfig config = kSmallLlama;
+  config.num_hidden_layers = layers;
+  const World world = World::connect(LaunchInfo{}, {});
+  Engine engine = engine_of(world, config);
+  const BatchTensors batch = RandomBatches().rows(0, {0, 2});
+  const testkit::OperatorCalls calls;
+  (void)engine.train_step(batch.inputs, batch.targets);
+  const size_t of_layout = calls.count("aten::clone") + calls.count("aten::cat");
+  return {of_layout, calls.count("aten::copy_") - of_layout};
+}
+
+// Products, heads and attention take each other's layout as it is.
+TEST(ModelKernels, ABlockCopiesNothing) {
+  const Copies fewer = copies_in_a_step(2);
+  const Copies more = copies_in_a_step(5);
+  EXPECT_EQ(more.of_layout, fewer.of_layout);
+  // The weight gradients of both norms are sums in float32, which are rounded.
+  EXPECT_EQ(more.others - fewer.others, 3 * 2);
 }
 
 }  // namespace
