@@ -56,8 +56,11 @@ TEST(Nccl, TheHostDoesNotWaitForTheGpu) {
   const auto backend = engine->create({.store = c10::make_intrusive<c10d::HashStore>(),
                                        .rank = 0,
                                        .size = 1,
-                                       .timeout = std::chrono::seconds(60)});
+                                       .timeout = std::chrono::seconds(60),
+                                       .connected_device = at::Device(at::kCUDA, 0)});
   at::Tensor tensor = at::eye(8192, at::kCUDA);
+  std::vector<at::Tensor> first{at::ones({1}, at::kCUDA)};
+  backend->allreduce(first)->wait();  // Connects, which takes longer than the products.
   for (int i = 0; i < 60; ++i) tensor = at::mm(tensor, tensor);  // Some 20 ms each.
   std::vector<at::Tensor> tensors{tensor};
   const auto work = backend->allreduce(tensors);

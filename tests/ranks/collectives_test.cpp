@@ -209,6 +209,7 @@ void check_p2p(const Group& group) {
   at::Tensor in = at::zeros({4}, here(at::kShort));
   const std::vector<P2p> batch{{P2p::Kind::kRecv, in, previous}, {P2p::Kind::kSend, out, next}};
   (void)batch_send_recv(batch, group).wait();
+  RANK_EXPECT(batch_send_recv({}, group).wait().empty());
   RANK_EXPECT(in.equal(at::full({4}, previous.value, here(at::kShort))));
   at::Tensor strided = at::zeros({2, 3}, here()).t();
   if (me == 0) (void)send(at::ones({3, 2}, here()), GroupRank{1}, group, 7).wait();

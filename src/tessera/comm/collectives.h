@@ -84,8 +84,9 @@ struct P2p {
   Member peer;        // The other side, not this rank itself.
   int tag = 0;        // From 0 to kLargestTag, the same on both sides.
 };
-/// Starts all operations at once, so that ranks can send to each other without a deadlock. With
-/// NCCL the other end must use this function, too.
+/// Starts all operations at once, so that ranks can send to each other without a deadlock. Over
+/// NCCL the other end must use this function, too, and all ranks of the group must take part in the
+/// first operation that is not a `send` or `recv`, since it connects them.
 ListWork batch_send_recv(std::span<const P2p> operations, const Group& group);
 
 /// Many tensors in one operation.

@@ -47,9 +47,10 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
 enum class Form { kSingle, kBatch };
 
 // NCCL coalesces a batch, so that ranks that send to each other do not deadlock: also one of a
-// single message, since only coalesced messages meet coalesced ones.
+// single message, since only coalesced messages meet coalesced ones. Of none it makes no handle.
 void start_all(PendingOperation& operation, std::vector<Message> messages, Form form) {
-  const bool coalesce = operation.group.backend() == Backend::kNccl && form == Form::kBatch;
+  const bool is_batch = form == Form::kBatch && !messages.empty();
+  const bool coalesce = operation.group.backend() == Backend::kNccl && is_batch;
   if (coalesce) operation.engine->startCoalescing();
   for (const Message& message : messages) {
     operation.start(

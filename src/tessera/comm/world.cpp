@@ -276,6 +276,7 @@ void World::clear_current() {
 
 void World::close() {
   if (!state_ || !state_->is_open()) return;
+  state_->finish_nccl();
   if (state_->watchdog) leave_together(*state_);
   state_->close();
 }

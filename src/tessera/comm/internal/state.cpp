@@ -1,5 +1,7 @@
 #include "tessera/comm/internal/state.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -122,6 +124,11 @@ void Communicator::poison(const std::string& reason) {
   if (poisoned_.empty()) poisoned_ = reason;
 }
 
+bool Communicator::is_usable() const {
+  const std::lock_guard lock(mutex_);
+  return poisoned_.empty();
+}
+
 void Communicator::check_usable(const std::string& group) const {
   const std::lock_guard lock(mutex_);
   if (poisoned_.empty()) return;
@@ -130,7 +137,7 @@ void Communicator::check_usable(const std::string& group) const {
 
 void Communicator::close() {
   const std::lock_guard lock(mutex_);
-  // Destroying a back end waits for its operations; an abandoned one may never end.
+  // Destroying one of Gloo waits for its operations; an abandoned one may never end.
   if (poisoned_.empty()) {
     backend_.reset();
   } else {
@@ -174,6 +181,14 @@ bool WorldState::is_open() const {
 
 void WorldState::check_open() const {
   if (!is_open()) throw StateError("the world was closed; connect again before using its groups");
+}
+
+// Its communicators abort what has not ended when they are destroyed.
+void WorldState::finish_nccl() const {
+  const std::lock_guard lock(mutex_);
+  const auto is_usable = [](const auto& one) { return one.second->is_usable(); };
+  if (!engines_.contains(Backend::kNccl) || !std::ranges::all_of(communicators_, is_usable)) return;
+  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
 void WorldState::close() {

@@ -52,6 +52,7 @@ class Communicator {
 
   /// Marks the connection as unusable: an operation on it was abandoned or failed.
   void poison(const std::string& reason);
+  bool is_usable() const;
   /// CommError if the connection is unusable.
   void check_usable(const std::string& group) const;
   /// Releases the connection.
@@ -95,6 +96,8 @@ class WorldState {
   void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
   bool is_open() const;
   void check_open() const;
+  /// Waits for what a GPU has to do for operations of NCCL, unless one of them failed.
+  void finish_nccl() const;
   void close();
 
  private:
