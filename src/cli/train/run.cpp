@@ -53,9 +53,9 @@ using Seconds = std::chrono::duration<double>;
 
 volatile std::sig_atomic_t signal_taken = 0;
 
-// The first signal stops the run after its step, a second SIGINT or SIGHUP at once. SIGTERM may
-// come twice, from a scheduler and from a launcher, and both send SIGKILL if it takes too long.
-// Signals that nohup or a shell ignores stay ignored.
+// The first signal stops the run after its step (or those that are queued), a second SIGINT or
+// SIGHUP at once. SIGTERM may come twice, from a scheduler and from a launcher, and both send
+// SIGKILL if it takes too long. Signals that nohup or a shell ignores stay ignored.
 void take_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before {};

@@ -213,7 +213,6 @@ void restore(TrainJob& job, const Checkpoint& checkpoint) {
     job.spikes.restore(spikes->second);
   }
   job.options.first_step = step;
-  job.model.engine.set_step(step);
 }
 
 // Loads the newest checkpoint into the model, which keeps its step; nothing if there is none.

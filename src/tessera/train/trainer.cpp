@@ -58,7 +58,7 @@ void check_batches(const Engine& engine, const BatchSource& batches) {
             " rows, but the engine was composed for ", engine.batch(), "; use the same number");
 }
 
-// The loss of the whole batch, from this rank's rows.
+// Of the whole batch, from this rank's rows.
 double tokens_of(const BatchTensors& own, int64_t batch) {
   return static_cast<double>(own.inputs.numel()) / static_cast<double>(own.inputs.size(0)) *
          static_cast<double>(batch);
@@ -274,7 +274,7 @@ class Loop {
   QueuedStep queue(int64_t step) {
     if (hooks_.before_step) hooks_.before_step(step);
     const BatchTensors batch = batches_.rows(step, engine_.rows());
-    QueuedStep queued = queue(batch, options_.learning_rate.at(step));
+    QueuedStep queued = queue_batch(batch, options_.learning_rate.at(step));
     queued.metrics.step = step;
     if (step == options_.first_step) queued.metrics.held_bytes = held_bytes(engine_, optimizer_);
     return queued;
@@ -284,7 +284,7 @@ class Loop {
   // device decides that for non-finite numbers, so the host queues the update before it waits for
   // them: a GPU makes the update while the host prepares the next step. Only the host can find a
   // spike, and then waits earlier.
-  QueuedStep queue(const BatchTensors& batch, double rate) {
+  QueuedStep queue_batch(const BatchTensors& batch, double rate) {
     const SentBytes sent_before = engine_.sent_bytes();
     const double scale = options_.scaler == nullptr ? 1 : options_.scaler->scale();
     optimizer_.zero_grad();
@@ -338,6 +338,7 @@ int64_t train(const TrainerOptions& options, Engine& engine, const BatchSource& 
   check(options.learning_rate);
   check_batches(engine, batches);
   TSR_CHECK(options.sync_every >= 1, "sync_every must be ≥ 1, but is ", options.sync_every);
+  engine.set_step(options.first_step);
   return Loop(options, engine, batches, optimizer, hooks).run();
 }
 

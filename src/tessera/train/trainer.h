@@ -33,7 +33,9 @@ struct TrainerOptions {
   double clip = 0;                  // Largest gradient norm; 0: no clipping.
   int64_t validate_every = 0;  // Steps between validations; 0: never. Also after the last step.
   /// How many steps the host queues on a GPU before it waits for their numbers. Losses and weights
-  /// do not depend on it. With spikes, a scaler or an average the host waits after each step.
+  /// do not depend on it, unless forward passes of the model draw random numbers or change buffers:
+  /// steps behind one that is not finite are repeated. With spikes, a scaler or an average the host
+  /// waits after each step.
   int64_t sync_every = 1;
   NonFinite non_finite = NonFinite::kStop;  // After a step that is not good.
   int64_t most_skips = 20;                  // Skipped steps in a row; one more ends the run.
@@ -46,8 +48,8 @@ struct TrainerOptions {
 
 /// Callbacks; an empty one is not called.
 struct TrainerHooks {
-  /// Before the batch of a step is read; again if the step is repeated, since one that was queued
-  /// before it was not good.
+  /// Before the batch of a step is asked for; again if the step is repeated, since it or one that
+  /// was queued together with it and before it was non-finite.
   std::function<void(int64_t step)> before_step = {};
   /// After each step, good or not. With TrainerOptions::sync_every, the next steps may be done.
   std::function<void(const StepMetrics&)> after_step = {};

@@ -167,7 +167,7 @@ TEST_F(Trainer, ResumesFromAStep) {
   EXPECT_EQ(parts, losses);
 }
 
-// Steps that a GPU gets at once do not know of each other.
+// Beside validations and checkpoints, too.
 TEST_F(Trainer, StepsThatAreQueuedTogetherGiveTheSameBits) {
   for (const char* kind : {"adamw", "sgd"}) {
     const TemporaryFolder run;
@@ -192,22 +192,47 @@ TEST_F(Trainer, StepsThatAreQueuedTogetherGiveTheSameBits) {
   }
 }
 
-// The steps at whose beginning the host still waits for none of those before it: what happens
-// after a step cannot wait, if it needs the weights of just that step.
-TEST_F(Trainer, QueuesStepsUpToOneThatIsAlone) {
-  TrainJob job = make_job(config());
-  TrainerOptions options = job.options;
-  options.sync_every = 4;
-  std::vector<std::pair<int64_t, int64_t>> begun_and_done;
+using StepNumbers = std::vector<int64_t>;
+
+// For each step, how many were done when it was queued.
+StepNumbers done_before_each_step(const TrainConfig& config, int64_t alone = -1) {
+  TrainJob job = make_job(config);
+  StepNumbers before;
   int64_t done = 0;
-  train(options, job.model.engine, job.batches, *job.optimizer,
-        {.before_step = [&](int64_t step) { begun_and_done.emplace_back(step, done); },
-         .after_step = [&](const StepMetrics& step) { done = step.step + 1; },
-         .is_alone = [](int64_t step) { return step == 6; }});
-  const std::vector<std::pair<int64_t, int64_t>> expected{{0, 0}, {1, 0}, {2, 0},  {3, 0},
-                                                          {4, 4}, {5, 4}, {6, 6},  {7, 7},
-                                                          {8, 7}, {9, 7}, {10, 7}, {11, 11}};
-  EXPECT_EQ(begun_and_done, expected);
+  train(job, {.before_step = [&](int64_t) { before.push_back(done); },
+              .after_step = [&](const StepMetrics& step) { done = step.step + 1; },
+              .is_alone = [&](int64_t step) { return step == alone; }});
+  return before;
+}
+
+// What happens after a step cannot wait, if it needs the weights of just that step.
+TEST_F(Trainer, QueuesStepsUpToOneThatIsAlone) {
+  TrainConfig queued = config();
+  queued.train.sync_every = 4;
+  EXPECT_EQ(done_before_each_step(queued, /*alone=*/6),
+            (StepNumbers{0, 0, 0, 0, 4, 4, 6, 7, 7, 7, 7, 11}));
+}
+
+TEST_F(Trainer, QueuesNoStepTogetherWithOneThatIsTraced) {
+  const TemporaryFolder run;
+  TrainConfig traced = config();
+  traced.train.sync_every = 100;
+  traced.run = {.dir = run.path(), .trace_steps = "4-5"};
+  EXPECT_EQ(done_before_each_step(traced), (StepNumbers{0, 0, 0, 0, 4, 5, 6, 6, 6, 6, 6, 6}));
+}
+
+TEST_F(Trainer, QueuesNoStepsIfTheHostDecidesAfterEach) {
+  TrainConfig averaged = config();
+  averaged.optim.ema_decay = 0.5;
+  TrainConfig half = config();
+  half.train.dtype = "fp16";
+  TrainConfig spiky = config();
+  spiky.optim.spike = 8;
+  const StepNumbers one_by_one{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  for (TrainConfig config : {averaged, half, spiky}) {
+    config.train.sync_every = 100;
+    EXPECT_EQ(done_before_each_step(config), one_by_one);
+  }
 }
 
 TEST_F(Trainer, RefusesToQueueNoStep) {
