@@ -9,7 +9,9 @@ gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || gpus=0
   exit 1
 }
 # Tests whose ranks have a GPU each talk over NCCL; those with more ranks share GPUs, over Gloo.
-tests/gpu.sh "$@"
+for part in build tests suites losses; do
+  tests/gpu.sh --only "$part"
+done
 export TESSERA_TEST_DEVICE=cuda
 ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 1 -R '^(Context)?Train'
 TESSERA_MATRIX=1 tests/e2e/parity build/gpu/bin/tessera build/gpu/tests/llama_logits python3
