@@ -16,54 +16,48 @@
 namespace tessera {
 namespace {
 
-TEST(Nccl, ACommunicatorReducesOnTheGpu) {
-  const auto engine = comm::detail::nccl::make_engine({});
-  const auto backend = engine->create({.store = c10::make_intrusive<c10d::HashStore>(),
-                                       .rank = 0,
-                                       .size = 1,
-                                       .timeout = std::chrono::seconds(60),
-                                       .nccl = {.high_priority_stream = true, .max_ctas = 8}});
-  at::Tensor tensor = at::ones({1024}, at::kCUDA);
+c10::intrusive_ptr<c10d::Backend> communicator(comm::detail::CommunicatorRequest request) {
+  if (!request.store) request.store = c10::make_intrusive<c10d::HashStore>();
+  request.timeout = std::chrono::seconds(60);
+  return comm::detail::nccl::make_engine({})->create(request);
+}
+
+c10::intrusive_ptr<c10d::Work> start_reduction(c10d::Backend& backend, at::Tensor& tensor) {
   std::vector<at::Tensor> tensors{tensor};
-  backend->allreduce(tensors)->wait();
+  return backend.allreduce(tensors);
+}
+
+TEST(Nccl, ACommunicatorReducesOnTheGpu) {
+  const auto backend = communicator({.nccl = {.high_priority_stream = true, .max_ctas = 8}});
+  at::Tensor tensor = at::ones({1024}, at::kCUDA);
+  start_reduction(*backend, tensor)->wait();
   EXPECT_EQ(tensor.sum().item<float>(), 1024);
 }
 
 // What a world with TESSERA_NCCL_SPLIT=1 does with its groups of several ranks.
 TEST(Nccl, ACommunicatorIsSplitFromAnother) {
-  const auto engine = comm::detail::nccl::make_engine({});
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto create = [&](const char* name, const c10::intrusive_ptr<c10d::Backend>& parent) {
-    return engine->create({.store = c10::make_intrusive<c10d::PrefixStore>(name, store),
-                           .rank = 0,
-                           .size = 1,
-                           .timeout = std::chrono::seconds(60),
-                           .connected_device = at::Device(at::kCUDA, 0),
-                           .parent = parent});
+    return communicator({.store = c10::make_intrusive<c10d::PrefixStore>(name, store),
+                         .connected_device = at::Device(at::kCUDA, 0),
+                         .parent = parent});
   };
   const auto all = create("all", {});
   const auto part = create("part", all);
   EXPECT_EQ(dynamic_cast<c10d::ProcessGroupNCCL&>(*all).getCommSplitCounter(), 1);
   at::Tensor tensor = at::ones({1024}, at::kCUDA);
-  std::vector<at::Tensor> tensors{tensor};
-  part->allreduce(tensors)->wait();
+  start_reduction(*part, tensor)->wait();
   EXPECT_EQ(tensor.sum().item<float>(), 1024);
 }
 
 // Longer than a wait with a time limit takes to end in an error.
 TEST(Nccl, TheHostDoesNotWaitForTheGpu) {
-  const auto engine = comm::detail::nccl::make_engine({});
-  const auto backend = engine->create({.store = c10::make_intrusive<c10d::HashStore>(),
-                                       .rank = 0,
-                                       .size = 1,
-                                       .timeout = std::chrono::seconds(60),
-                                       .connected_device = at::Device(at::kCUDA, 0)});
+  const auto backend = communicator({});
+  at::Tensor first = at::ones({1}, at::kCUDA);
+  start_reduction(*backend, first)->wait();  // Connects, which takes longer than the products.
   at::Tensor tensor = at::eye(8192, at::kCUDA);
-  std::vector<at::Tensor> first{at::ones({1}, at::kCUDA)};
-  backend->allreduce(first)->wait();  // Connects, which takes longer than the products.
   for (int i = 0; i < 60; ++i) tensor = at::mm(tensor, tensor);  // Some 20 ms each.
-  std::vector<at::Tensor> tensors{tensor};
-  const auto work = backend->allreduce(tensors);
+  const auto work = start_reduction(*backend, tensor);
   const std::chrono::milliseconds limit(1);
   EXPECT_TRUE(comm::detail::wait_on_gpu(*work, limit, /*blocks_host=*/false));
   EXPECT_FALSE(work->isCompleted()) << "the GPU still computes";
