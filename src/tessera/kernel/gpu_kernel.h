@@ -15,8 +15,8 @@ namespace tessera TSR_API {
 
 /// The compute capability of a GPU, e.g. 9.0 of an H200.
 struct GpuCapability {
-  int major;
-  int minor;
+  int major;  // 9
+  int minor;  // 0
   auto operator<=>(const GpuCapability&) const = default;
 };
 

@@ -148,9 +148,8 @@ void Communicator::close() {
 
 std::shared_ptr<Engine> WorldState::engine(Backend wanted) {
   const std::lock_guard lock(mutex_);
-  auto& engine = engines_[wanted];
-  if (!engine) engine = make_engine(wanted, address);
-  return engine;
+  if (!engines_.contains(wanted)) engines_[wanted] = make_engine(wanted, address);
+  return engines_[wanted];
 }
 
 std::shared_ptr<Communicator> WorldState::communicator(
