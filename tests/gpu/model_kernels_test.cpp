@@ -86,7 +86,7 @@ class RandomBatches final : public BatchSource {
 
 Engine engine_of(const World& world, const LlamaConfig& config = kSmallLlama) {
   Model model = llama_model(config, {.dtype = at::kBFloat16, .device = kGpu});
-  model.fill = [&](const Parameters& all) { fill_llama(all, config, /*seed=*/1); };
+  model.fill = [config](const Parameters& all) { fill_llama(all, config, /*seed=*/1); };
   return compose(model, realize(train_plan(1, {}), world), {.batch = 2, .device = kGpu});
 }
 

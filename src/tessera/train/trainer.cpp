@@ -253,10 +253,9 @@ class Loop {
     zero_or_nan_ = at::zeros({}, at::device(engine_.device()).dtype(at::kDouble));
     std::vector<QueuedStep> queued;
     for (int64_t step = steps.begin; step < steps.end; ++step) queued.push_back(queue(step));
-    read_numbers(queued.back());
+    for (QueuedStep& step : queued) read_numbers(step);
     const double ms = milliseconds_since(start) / static_cast<double>(steps.size());
     for (QueuedStep& step : queued) {
-      read_numbers(step);
       if (queued.size() > 1 && !is_finite(step.metrics)) return repeat(step.metrics.step);
       step.metrics.ms = ms;
       step.metrics.tokens_per_s = step.tokens / ms * 1e3;

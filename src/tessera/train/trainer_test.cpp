@@ -43,6 +43,13 @@ class Trainer : public testing::Test {
     config.train = {.steps = 12, .threads = 1};
     return config;
   }
+
+  TrainConfig rolling_back(const TemporaryFolder& run, int64_t save_every) const {
+    TrainConfig saved = config();
+    saved.run = {.dir = run.path(), .save_every = save_every};
+    saved.optim.non_finite = "rollback";
+    return saved;
+  }
 };
 
 struct Outcome {
@@ -371,9 +378,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 TEST_F(Trainer, RollsBackToTheNewestCheckpoint) {
   for (const bool async : {false, true}) {
     const TemporaryFolder run;
-    TrainConfig saved = config();
-    saved.run = {.dir = run.path(), .save_every = 3, .async_save = async};
-    saved.optim.non_finite = "rollback";
+    TrainConfig saved = rolling_back(run, /*save_every=*/3);
+    saved.run.async_save = async;
     saved.optim.ema_decay = 0.5;
     TrainJob job = make_job(saved);
     std::vector<StepMetrics> steps;
@@ -399,9 +405,7 @@ TEST_F(Trainer, RollsBackToTheNewestCheckpoint) {
 
 TEST_F(Trainer, RollsBackIfOneOfSeveralQueuedStepsIsNotFinite) {
   const TemporaryFolder run;
-  TrainConfig saved = config();
-  saved.run = {.dir = run.path(), .save_every = 3};
-  saved.optim.non_finite = "rollback";
+  TrainConfig saved = rolling_back(run, /*save_every=*/3);
   saved.train.sync_every = 100;
   TrainJob job = make_job(saved);
   std::vector<int64_t> begun;
@@ -422,9 +426,7 @@ TEST_F(Trainer, RollsBackIfOneOfSeveralQueuedStepsIsNotFinite) {
 
 TEST_F(Trainer, DoesNotRollBackToTheSameStepForEver) {
   const TemporaryFolder run;
-  TrainConfig saved = config();
-  saved.run = {.dir = run.path(), .save_every = 100};
-  saved.optim.non_finite = "rollback";
+  TrainConfig saved = rolling_back(run, /*save_every=*/100);
   saved.train.steps = 110;
   TrainJob job = make_job(saved);
   std::vector<StepMetrics> steps;
@@ -441,10 +443,7 @@ TEST_F(Trainer, DoesNotRollBackToTheSameStepForEver) {
 
 TEST_F(Trainer, WithoutACheckpointARollbackStops) {
   const TemporaryFolder run;
-  TrainConfig saved = config();
-  saved.run = {.dir = run.path(), .save_every = 5};
-  saved.optim.non_finite = "rollback";
-  TrainJob job = make_job(saved);
+  TrainJob job = make_job(rolling_back(run, /*save_every=*/5));
   damage(job, kNan);
   EXPECT_NE(
       message_of<NumericError>([&] { train(job, {}); }).find("the loss of rank 0 is nan (step 0"),
@@ -453,9 +452,7 @@ TEST_F(Trainer, WithoutACheckpointARollbackStops) {
 
 TEST_F(Trainer, ASpikeIsUndoneAndSaidAfterAResume) {
   const TemporaryFolder run;
-  TrainConfig spiky = config();
-  spiky.run = {.dir = run.path(), .save_every = 10};
-  spiky.optim.non_finite = "rollback";
+  TrainConfig spiky = rolling_back(run, /*save_every=*/10);
   spiky.optim.spike = 8;
   spiky.train.steps = 30;
   TrainJob first = make_job(spiky);
