@@ -46,7 +46,7 @@ GPU_SHAPES = {
         run=dict(steps=63, batch=8, seq=512), rounds=2),
     "3.1 billion, 4 × 2,048 tokens": dict(
         model=dict(vocab_size=32000, hidden_size=3072, intermediate_size=8192, num_hidden_layers=26), heads=24,
-        run=dict(steps=13, batch=4, seq=2048), rounds=1, ours=["--recompute", "full"]),  # The peer has none.
+        run=dict(steps=13, batch=4, seq=2048), rounds=1, ours=[["--recompute", "full"]]),  # The peer has none.
 }
 
 
@@ -313,7 +313,7 @@ def print_gpu_row(label, ours, torch):
 def compare_gpu_shape(tessera, peer, name, shape, folder):
     make_inputs(folder, shape["model"], shape["heads"], "cuda")
     flags = [*flags_of(folder, shape["run"], 1, 1), "--dtype", "bf16"]
-    ours = [[], ["--cuda-graphs"], *([shape["ours"]] if "ours" in shape else [])]
+    ours = [[], ["--cuda-graphs"], *shape.get("ours", [])]
     theirs = [["--compile"]]
     if peer != __file__:
         ours += [["--fp8", "rowwise"]]
