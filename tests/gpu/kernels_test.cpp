@@ -256,6 +256,36 @@ TEST(Kernels, CrossEntropyWritesTheGradientOverLogitsThatNobodyHolds) {
   EXPECT_EQ(gradient_place, place);
 }
 
+// Wherever they are: some threads have one logit, some a pack of them.
+TEST(Kernels, LossesOfNonFiniteLogitsAreThoseOfLibTorch) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  at::manual_seed(8);
+  for (const int64_t size : {33, 64, 8000}) {
+    at::Tensor logits = random({8, size});
+    logits[0][0] = nan;
+    logits[1][size - 1] = nan;
+    logits[2].slice(0, 0, 16).fill_(nan);
+    logits[3].fill_(nan);
+    logits[4][5] = infinity;
+    logits[5][5] = -infinity;
+    logits[6].fill_(-infinity);
+    logits[7].slice(0, 2).fill_(-infinity);
+    for (int64_t row = 0; row < logits.size(0); ++row) {
+      const at::Tensor own = logits[row].view({1, 1, size});
+      const at::Tensor target = at::ones({1, 1}, at::kLong);
+      const double wanted = token_loss_sum(own, target, -1).item<double>();
+      const double got =
+          token_loss_sum(own.to(kGpu, at::kFloat), target.to(kGpu), -1).item<double>();
+      if (std::isnan(wanted)) {
+        EXPECT_TRUE(std::isnan(got)) << size << ", row " << row << ": " << got;
+      } else {
+        EXPECT_NEAR(got, wanted, 1e-4) << size << ", row " << row;
+      }
+    }
+  }
+}
+
 TEST(Kernels, ATargetOutsideTheVocabularyHasNoLoss) {
   const at::Tensor targets = at::full({1, 1}, 64, at::TensorOptions(kGpu).dtype(at::kLong));
   const at::Tensor loss = token_loss_sum(at::randn({1, 1, 64}, kGpu), targets, -1);

@@ -14,7 +14,7 @@ struct Sum { float largest, sum; };
 
 __device__ Sum merged(Sum a, Sum b) {
   const float largest = fmaxf(a.largest, b.largest);
-  if (largest == NOTHING) return a;
+  if (largest == NOTHING) return {largest, a.sum + b.sum};  // Both 0, or one of them of NaNs.
   return {largest, a.sum * __expf(a.largest - largest) + b.sum * __expf(b.largest - largest)};
 }
 
