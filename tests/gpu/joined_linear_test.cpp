@@ -91,7 +91,10 @@ TEST(JoinedLinear, AddsToGradientsInTheirPlace) {
   // A pass for the input alone adds nothing.
   const at::Tensor input = x.clone().requires_grad_();
   const at::Tensor sum = linear(input, layers_of(weights), {.adds_gradients = true})[0].sum();
-  torch::autograd::grad({sum}, {input});
+  torch::autograd::grad({sum}, {input}, /*grad_outputs=*/{}, /*retain_graph=*/true);
+  // Nor does one for some of the weights.
+  const at::Tensor some = torch::autograd::grad({sum}, {weights[0]})[0];
+  EXPECT_TRUE(at::allclose(some, x.flatten(0, 1).sum(0).expand({24, 32}), 1e-4, 1e-3));
   for (size_t i = 0; i < once.size(); ++i) {
     EXPECT_TRUE(at::allclose(weights[i].grad(), once[i] * 2, 1e-4, 1e-3)) << i;
   }

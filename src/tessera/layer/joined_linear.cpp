@@ -76,7 +76,7 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
       });
       return made;
     }
-    const bool adds = kept_adds(*context) && context->needs_input_grad(1) &&
+    const bool adds = kept_adds(*context) && wants_all(*context, weights.size()) &&
                       !takes_fp8(gradient.t(), as_matrix(x).t(), fp8);
     if (adds && add_product_in_place(weights, gradient.t(), as_matrix(x))) return made;
     const Tensors parts = weight_gradients(x, gradient, weights, fp8);
@@ -98,6 +98,14 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
   }
 
  private:
+  // Whether the pass is for the gradients of all weights.
+  static bool wants_all(const autograd::AutogradContext& context, size_t weights) {
+    for (size_t i = 0; i < weights; ++i) {
+      if (!context.needs_input_grad(1 + i)) return false;
+    }
+    return true;
+  }
+
   static at::Tensor joined(const Tensors& gradients, int64_t all) {
     if (auto whole = joined_columns(gradients, all)) return *std::move(whole);
     return as_matrix(at::cat(gradients, -1));
