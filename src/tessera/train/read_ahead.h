@@ -12,7 +12,7 @@ namespace tessera TSR_API {
 /// An error in reading is thrown when the step asks for the rows. For one thread at a time.
 class ReadAhead final : public BatchSource {
  public:
-  /// `source` must outlive this, and may be read from any thread.
+  /// `source` must outlive this. One thread at a time reads it, but not always the same.
   explicit ReadAhead(const BatchSource& source) : source_(source) {}
 
   int64_t batch() const override { return source_.batch(); }
