@@ -125,10 +125,10 @@ struct Training {
   std::string error;
 };
 
-Training train_queued(World& world, const ParallelDims& dims, NonFinite policy, int64_t queued) {
+Training train_queued(World& world, const Case& c, NonFinite policy, int64_t queued) {
   const auto bad = std::make_shared<bool>(false);
   Engine engine =
-      compose(model_of_dtype(at::kFloat, bad), realize(train_plan(world.size(), dims), world),
+      compose(model_of_dtype(c.dtype, bad), realize(train_plan(world.size(), c.dims), world),
               {.batch = kBatch, .device = testkit::device()});
   AdamW optimizer(engine.parameters());
   Training made;
@@ -157,17 +157,18 @@ Training train_queued(World& world, const ParallelDims& dims, NonFinite policy, 
 // Whether they were queued in the same round as the step that is not finite, before or after it.
 TEST(NonFinite, NoOtherQueuedStepIsLostOrDoneTwice) {
   run_ranks(2, [](World& world) {
-    for (const ParallelDims& dims :
-         {ParallelDims{.dp_replicate = 2}, ParallelDims{.dp_shard = 2}}) {
+    for (const Case& c : {Case{{.dp_replicate = 2}, at::kFloat}, Case{{.dp_shard = 2}, at::kFloat},
+                          Case{{.dp_replicate = 2}, at::kBFloat16}}) {
       for (const NonFinite policy : {NonFinite::kSkip, NonFinite::kStop}) {
-        const Training expected = train_queued(world, dims, policy, 1);
+        const Training expected = train_queued(world, c, policy, 1);
         const bool stops = policy == NonFinite::kStop;
         RANK_EXPECT(expected.steps.size() == (stops ? 6 : 12));
         RANK_EXPECT(expected.error.empty() != stops);
         for (const int64_t queued : {2, 5, 100}) {
-          const Training made = train_queued(world, dims, policy, queued);
-          const std::string text = concat(queued, " steps on rank ", world.rank().value, " of ",
-                                          to_string(dims), ": ", made.error);
+          const Training made = train_queued(world, c, policy, queued);
+          const std::string text =
+              concat(queued, " steps on rank ", world.rank().value, " of ", to_string(c.dims),
+                     " in ", c10::toString(c.dtype), ": ", made.error);
           RANK_EXPECT(made.error == expected.error) << text;
           RANK_EXPECT(are_equal(made.values, expected.values)) << text;
           RANK_EXPECT(std::ranges::equal(made.steps, expected.steps)) << text;

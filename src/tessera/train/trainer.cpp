@@ -241,7 +241,7 @@ class Loop {
   int64_t end_of_queue(int64_t first) const {
     int64_t end = first + 1;
     if (decides_after_each_step(options_) || is_alone(first)) return end;
-    const int64_t last = std::min(first + options_.sync_every, options_.steps);
+    const int64_t last = first + std::min(options_.sync_every, options_.steps - first);
     while (end < last && !is_alone(end)) ++end;
     return end;
   }

@@ -35,7 +35,8 @@ struct TrainerOptions {
   /// How many steps the host queues on a GPU before it waits for their numbers. Losses and weights
   /// do not depend on it, unless forward passes of the model draw random numbers or change buffers:
   /// steps behind one that is not finite are repeated. With spikes, a scaler or an average the host
-  /// waits after each step.
+  /// waits after each step. If a batch cannot be read, `after_step` is not called for the steps
+  /// that were queued before it in the same round.
   int64_t sync_every = 1;
   NonFinite non_finite = NonFinite::kStop;  // After a step that is not good.
   int64_t most_skips = 20;                  // Skipped steps in a row; one more ends the run.
