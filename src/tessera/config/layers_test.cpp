@@ -230,6 +230,33 @@ TEST(TrainConfig, Float8NeedsBf16) {
   EXPECT_EQ(sharded.train.fp8, "tensorwise");
 }
 
+TEST(TrainConfig, WhatOnlyAGpuCanDoIsRefusedElsewhere) {
+  EXPECT_EQ(refusal({.flags = {given("train.cuda_graphs", "true")}}),
+            "--cuda-graphs needs a GPU; give --device cuda as well, or leave it out");
+  EXPECT_EQ(refusal({.flags = {given("train.sync_every", "10")}}),
+            "--sync-every 10 queues steps on a GPU, but the device is cpu; give --device cuda as "
+            "well, or leave it out");
+  EXPECT_EQ(resolve({.flags = {given("train.sync_every", "10"), given("train.device", "cuda")}})
+                .train.sync_every,
+            10);
+}
+
+TEST(TrainConfig, GraphsAreRefusedForStepsThatCannotBeRepeated) {
+  const auto resolved = [](const char* nproc, std::vector<ConfigAssignment> flags) {
+    flags.push_back(given("train.cuda_graphs", "true"));
+    flags.push_back(given("train.device", "cuda"));
+    flags.push_back(given("parallel.nproc", nproc));
+    return ConfigLayers{.flags = std::move(flags)};
+  };
+  EXPECT_EQ(refusal(resolved("2", {})),
+            "--cuda-graphs is for one rank, but --nproc is 2; give --nproc 1, or leave it out");
+  EXPECT_EQ(refusal(resolved("1", {given("parallel.recompute", "full")})),
+            "--cuda-graphs cannot record --recompute full; leave one of them out");
+  EXPECT_TRUE(contains(refusal(resolved("1", {given("data.documents", "true")})),
+                       "documents end elsewhere in each batch"));
+  EXPECT_TRUE(resolve(resolved("1", {})).train.cuda_graphs);
+}
+
 TEST(TrainConfig, CapacitiesThatExpertsCannotHaveAreRefused) {
   const auto refused = [](const char* preset, const char* key, const char* value) {
     return refusal({.flags = {given("model.preset", preset), given("parallel.dp", "1"),

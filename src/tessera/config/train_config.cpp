@@ -203,6 +203,12 @@ void check_graphs(const TrainConfig& config) {
       "out, or set data.documents=false");
 }
 
+void check_queue(const TrainSection& train) {
+  TSR_CHECK(train.sync_every == 1 || train.device == "cuda", "--sync-every ", train.sync_every,
+            " queues steps on a GPU, but the device is ", train.device,
+            "; give --device cuda as well, or leave it out");
+}
+
 // A model from a folder has only model.path.
 bool is_meant(const ConfigField& field, const ModelSection& model) {
   return field.section != "model" || (field.key == "path") == !model.path.empty();
@@ -283,6 +289,7 @@ void check(const TrainConfig& config) {
             " needs data.validation_share above 0; set one of them");
   check_fp8(config);
   check_graphs(config);
+  check_queue(config.train);
   check_context(config.parallel);
   check_documents(config);
   if (config.model.path.empty()) check_shape(config, config.model.shape);
