@@ -67,8 +67,10 @@ bool try_compiling(at::Device device) {
                  {.dtype = at::kBFloat16});
     return true;
   } catch (const std::exception& error) {
+    const std::string words = error_words(error);
     std::cerr << concat("tessera: no kernels of its own for ", device.str(), " (",
-                        error_words(error), "); using LibTorch's, which are slower\n");
+                        words.substr(0, words.find('\n')),  // A compiler says more.
+                        "); using LibTorch's, which are slower\n");
     return false;
   }
 }
@@ -126,7 +128,7 @@ void* GpuKernel::compiled(at::Device device, const Form& form) const {
 
 void GpuKernel::launch(at::Device device, const Form& form, Grid grid, void** arguments) const {
   if (grid.blocks == 0) return;
-  start(device, compiled(device, form), grid.blocks, grid.threads, arguments);
+  start(device, name_, compiled(device, form), grid.blocks, grid.threads, arguments);
 }
 
 }  // namespace tessera

@@ -9,8 +9,9 @@
 
 #include "tessera/base/export.h"
 
-/// Kernels that LibTorch does not have, one file each. A driver's compiler (NVRTC) makes them for
-/// the card at hand when they are first used. Their callers hold the same in LibTorch's operators.
+/// Kernels that LibTorch does not have, one file each. NVRTC, a compiler that comes with LibTorch
+/// for CUDA, makes them for the card at hand when they are first used. Their callers hold the same
+/// in LibTorch's operators.
 namespace tessera TSR_API {
 
 /// The compute capability of a GPU, e.g. 9.0 of an H200.

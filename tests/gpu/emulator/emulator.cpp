@@ -25,11 +25,6 @@ constexpr unsigned kWarp = 32;
 
 using Kernel = void (*)(void** arguments);
 
-struct Compiled {
-  std::string name;
-  Kernel kernel;
-};
-
 // One thread of a block.
 class Thread {
  public:
@@ -273,16 +268,16 @@ std::optional<GpuCapability> capability(at::Device device) {
 void* compile(at::Device /*device*/, const std::string& name, const std::string& source,
               const std::string& flags) {
   emulator::compile_for_gpus(name, source, flags);
-  return new emulator::Compiled{name, emulator::compile(name, source, flags)};  // For good.
+  return reinterpret_cast<void*>(emulator::compile(name, source, flags));
 }
 
-void start(at::Device /*device*/, void* function, int64_t blocks, int64_t threads,
+void start(at::Device /*device*/, const char* name, void* function, int64_t blocks, int64_t threads,
            void** arguments) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  const auto& [name, kernel] = *static_cast<emulator::Compiled*>(function);
   const std::string wrong = emulator::Processor::get().run(
-      kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), arguments);
+      reinterpret_cast<emulator::Kernel>(function), static_cast<unsigned>(blocks),
+      static_cast<unsigned>(threads), arguments);
   TSR_CHECK(wrong.empty(), "kernel '", name, "': ", wrong);
 }
 

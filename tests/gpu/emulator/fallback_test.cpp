@@ -60,6 +60,12 @@ TEST_F(FallbackDeathTest, ACompilerThatIsNotThereIsSaidOnce) {
               kWarning);
 }
 
+// A compiler says more than one line.
+TEST_F(FallbackDeathTest, AKernelThatDoesNotCompileIsSaidOnce) {
+  EXPECT_EXIT(train_and_exit("GCC_EXEC_PREFIX", "/no/such/folder/"), testing::ExitedWithCode(0),
+              kWarning);
+}
+
 // Like those of CUDA, this error is not one of Tessera's.
 TEST_F(FallbackDeathTest, AnErrorOfAnotherLibraryIsSaidOnce) {
   EXPECT_EXIT(train_and_exit("TMPDIR", "/no/such/folder"), testing::ExitedWithCode(0), kWarning);

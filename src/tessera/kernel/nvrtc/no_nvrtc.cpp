@@ -20,8 +20,8 @@ void* compile(at::Device /*device*/, const std::string& /*name*/, const std::str
   throw StateError("this Tessera was built without CUDA");
 }
 
-void start(at::Device /*device*/, void* /*function*/, int64_t /*blocks*/, int64_t /*threads*/,
-           void** /*arguments*/) {
+void start(at::Device /*device*/, const char* /*name*/, void* /*function*/, int64_t /*blocks*/,
+           int64_t /*threads*/, void** /*arguments*/) {
   throw StateError("this Tessera was built without CUDA");
 }
 

@@ -107,13 +107,14 @@ void* compile(at::Device device, const std::string& name, const std::string& sou
   return function;
 }
 
-void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments) {
+void start(at::Device device, const char* name, void* function, int64_t blocks, int64_t threads,
+           void** arguments) {
   const c10::cuda::CUDAGuard guard(device);
   enter(device);
   const int code = driver().launch(
       function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
       c10::cuda::getCurrentCUDAStream(device.index()).stream(), arguments, nullptr);
-  check_driver(code, "starting", "");
+  check_driver(code, "starting", name);
 }
 
 }  // namespace tessera::kernel::detail

@@ -26,6 +26,7 @@ void* compile(at::Device device, const std::string& name, const std::string& sou
               const std::string& flags);
 
 /// Starts a compiled kernel on the current stream of the GPU.
-void start(at::Device device, void* function, int64_t blocks, int64_t threads, void** arguments);
+void start(at::Device device, const char* name, void* function, int64_t blocks, int64_t threads,
+           void** arguments);
 
 }  // namespace tessera::kernel::detail
