@@ -46,7 +46,7 @@ at::Tensor random_tokens(int64_t length) {
   return at::randint(kSmallLlama.vocab_size, {kBatch, length}, at::kLong);
 }
 
-// After every fifth step it evaluates rows of `validated` tokens; 0: none.
+// After every third step it evaluates rows of `validated` tokens; 0: none.
 Training train_llama(bool graphs, int64_t microbatches, Fp8 fp8, int64_t validated = 0,
                      int64_t sync_every = 1) {
   const World world = World::connect(LaunchInfo{}, {});
@@ -63,7 +63,7 @@ Training train_llama(bool graphs, int64_t microbatches, Fp8 fp8, int64_t validat
   train({.steps = kSteps,
          .learning_rate = {.peak = 1e-3, .steps = kSteps},
          .clip = 1,
-         .validate_every = validated == 0 ? 0 : 5,
+         .validate_every = validated == 0 ? 0 : GraphedStep::kWarmUpSteps,
          .sync_every = sync_every},
         engine, Batches(), optimizer,
         {.after_step =
@@ -105,12 +105,15 @@ TEST(GraphedStep, GivesTheBitsOfOrdinarySteps) {
   }
 }
 
-// Of the length of the first batches, and of one that is longer than all.
+// Just before the recording and later; of the length of the first batches, and of one that is
+// longer than all.
 TEST(GraphedStep, GivesThemAfterEvaluations) {
   for (const int64_t validated : {16, 40}) {
-    SCOPED_TRACE(validated);
-    expect_same_training(train_llama(true, 1, Fp8::kNone, validated),
-                         train_llama(false, 1, Fp8::kNone, validated));
+    for (const Fp8 fp8 : {Fp8::kNone, Fp8::kRowwise}) {
+      SCOPED_TRACE(testing::Message() << validated << " tokens, float8 " << (fp8 != Fp8::kNone));
+      expect_same_training(train_llama(true, 1, fp8, validated),
+                           train_llama(false, 1, fp8, validated));
+    }
   }
 }
 
@@ -138,6 +141,11 @@ TEST(GpuGraph, RefusesWorkThatWaitsForTheGpu) {
   const auto graph = make_gpu_graph(x.device());
   EXPECT_THROW(graph->record([&] { (void)x.sum().item<float>(); }), StateError);
   EXPECT_EQ(x.sum().item<float>(), 4) << "the GPU works on";
+  EXPECT_THROW(graph->replay(), StateError) << "nothing was recorded";
+  at::Tensor doubled;
+  graph->record([&] { doubled = x * 2; });
+  graph->replay();
+  EXPECT_EQ(doubled.sum().item<float>(), 8);
 }
 
 TEST(GpuGraph, RepeatsWorkWithNewInputs) {

@@ -30,7 +30,7 @@ class GpuGraph {
   /// tensors that it makes are those of the last replay(). Inputs are read where they are now, so
   /// they must live as long. StateError if the host would wait for the GPU during the work.
   virtual void record(const Work& work) = 0;
-  /// Does what was recorded.
+  /// Does what was recorded. StateError if nothing is.
   virtual void replay() = 0;
   /// Frees the recording and its memory.
   virtual void forget() = 0;

@@ -1,3 +1,4 @@
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -39,11 +40,14 @@ class CudaGraph final : public GpuGraph {
   }
 
   void replay() override {
+    if (!graph_) throw StateError("there is no recording to repeat; call record() before replay()");
     on_stream([this] { graph_->replay(); });
   }
 
   // A recording has memory of its own, so what earlier work left in the cache is of no use to it.
+  // The caller's stream may still read that, and the cache waits for this stream alone.
   void forget() override {
+    order(outside(), stream_);
     graph_.reset();
     c10::cuda::CUDACachingAllocator::emptyCache();
   }
@@ -65,14 +69,25 @@ class CudaGraph final : public GpuGraph {
     }
   }
 
-  // A recording that has failed ends with an error, and then does not give back its pool.
   void abandon(at::cuda::MempoolId_t pool) {
     try {
       graph_->capture_end();
     } catch (const std::exception&) {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
+      release(pool);
     }
     graph_.reset();
+  }
+
+  // A recording that ends with an error keeps its pools, unless the error came after their end.
+  void release(at::cuda::MempoolId_t pool) {
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
+      c10::cuda::CUDACachingAllocator::releasePool(stream_.device_index(), pool);
+      at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
+      pinned->end_allocate_to_pool(pool);
+      pinned->release_pool(pool);
+    } catch (const std::exception&) {  // The first error is the one to report.
+    }
   }
 
   // After what the caller's stream has got so far, and before what it gets next.
