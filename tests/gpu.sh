@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# gpu.sh [--only PART] [PEER [SHAPE]]: the tests that want a GPU, 20 steps with PyTorch's losses, steps of Llamas of 0.13 to 3.1 billion parameters beside PyTorch's, or
+# gpu.sh [--only PART] [PEER] [SHAPE]: the tests that want a GPU, 20 steps with PyTorch's losses, steps of Llamas of 0.13 to 3.1 billion parameters beside PyTorch's, or
 # beside those of the script PEER (SHAPE: of that many billions alone), then the kernels under compute-sanitizer. PART is build, tests, suites (tensors on the GPU), losses,
-# speed or sanitize; those after build need it. For a machine with an NVIDIA GPU and a CUDA build of torch in python3; it needs no network where TESSERA_DEPS names a
-# folder that `./tessera deps --bundle` made elsewhere.
+# speed or sanitize; those after build need it. For a machine with an NVIDIA GPU that has float8 (L4, H100 or newer) and a CUDA build of torch in python3; losses and speed
+# also need its packages transformers and numpy. It needs no network where TESSERA_DEPS names a folder that `./tessera deps --bundle` made elsewhere.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 parts='build tests suites losses speed sanitize'
 if [[ ${1-} == --only ]]; then
   [[ " $parts " == *" ${2-} "* && -n ${2-} ]] || {
@@ -14,6 +13,10 @@ if [[ ${1-} == --only ]]; then
   parts=$2
   shift 2
 fi
+# From the caller's folder.
+[[ ! -e ${1-} ]] || set -- "$(readlink -f "$1")" "${@:2}"
+[[ -z ${TESSERA_DEPS-} ]] || TESSERA_DEPS=$(readlink -f "$TESSERA_DEPS")
+cd "$(dirname "$0")/.."
 python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null || {
   echo "gpu.sh: python3 has no torch that finds a GPU; nothing was tested" >&2
   exit 1
@@ -25,6 +28,7 @@ build() {
   cmake --preset release -B build/gpu -DTESSERA_TESTS=ON -DTESSERA_TORCH=ON -DTESSERA_CUDA=ON -DTorch_DIR="$torch" \
     -DTESSERA_DEPS="${TESSERA_DEPS-}"
   ninja -C build/gpu
+  ctest --test-dir build/gpu -N >/dev/null # Asks each program for its tests, which the filters of the suites would hide.
 }
 
 tests() {

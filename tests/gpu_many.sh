@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # gpu_many.sh: for a machine with several NVIDIA GPUs, what one GPU cannot show: the rank suites and the trainer's layouts over NCCL, the
-# parity matrix, and a scaling table. Needs what gpu.sh needs; the parity matrix wants the package index, too.
+# parity matrix, and a scaling table. Needs what gpu.sh needs; the parity matrix needs the package index, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || gpus=0
@@ -14,6 +14,6 @@ for part in build tests suites losses; do
 done
 export TESSERA_TEST_DEVICE=cuda
 ctest --test-dir build/gpu --output-on-failure --no-tests=error -j 1 -R '^(Context)?Train'
-TESSERA_MATRIX=1 tests/e2e/parity build/gpu/bin/tessera build/gpu/tests/llama_logits python3
 bench/scaling build/gpu/bin/tessera --device cuda --dtype bf16 --model.hidden_size=2048 --model.intermediate_size=5632 \
   --model.num_hidden_layers=16 --model.num_attention_heads=16 --model.num_key_value_heads=16 --model.vocab_size=32000 --seq 2048
+TESSERA_MATRIX=1 tests/e2e/parity build/gpu/bin/tessera build/gpu/tests/llama_logits python3 # Last: it fails without a package index.

@@ -2,7 +2,7 @@
 
     torch_train.py compare TESSERA [PEER]      both sides in turns on one and two threads and on several ranks, and a table;
                                                PEER is another script with this one's `train`
-    torch_train.py gpu TESSERA [PEER [SHAPE]]  Llamas of 0.13 to 3.1 billion parameters in bf16 on a GPU, beside compiled PyTorch; a PEER here
+    torch_train.py gpu TESSERA [PEER] [SHAPE]  Llamas of 0.13 to 3.1 billion parameters in bf16 on a GPU, beside compiled PyTorch; a PEER here
                                                also takes --master (float32 copies of the weights) and --fp8, in which they are compared, too;
                                                SHAPE is 0.95, 0.13 or 3.1: that model alone
     torch_train.py losses TESSERA [PEER]       20 steps in fp32 on the GPU, or on the CPU if there is none: fails if losses differ
@@ -12,7 +12,7 @@
                                              under DistributedDataParallel, sharded by fully_shard (FSDP2), with
                                              parallelize_module's tensor parallelism, or under Schedule1F1B; prints one JSON object with ms_per_step and the loss of each step
 
-Needs torch 2.13, transformers 4.57.1 and numpy.
+Needs torch, transformers and numpy. bench/README.md has figures of torch 2.13 on CPUs and 2.11 on GPUs, with transformers 4.57.1.
 """
 
 import argparse
@@ -315,7 +315,7 @@ def compare_gpu_shape(tessera, peer, name, shape, folder):
     flags = [*flags_of(folder, shape["run"], 1, 1), "--dtype", "bf16"]
     ours = [[], ["--cuda-graphs"], *shape.get("ours", [])]
     theirs = [["--compile"]]
-    if peer != __file__:
+    if not os.path.samefile(peer, __file__):
         ours += [["--fp8", "rowwise"]]
         theirs = [["--compile", "--master"], ["--compile", "--fp8"]]
     run = {"ours": lambda extra: run_ours(tessera, folder, [*flags, "--device", "cuda", *extra]),
@@ -329,10 +329,13 @@ def compare_gpu_shape(tessera, peer, name, shape, folder):
         print_gpu_row(" ".join([name, *extra, "| peer", *theirs[which]]), made[index], made[len(ours) + which])
 
 
-def compare_gpu(tessera, peer, chosen=None):
-    shapes = {name: shape for name, shape in GPU_SHAPES.items() if chosen in (None, name.split()[0])}
-    if not shapes:
-        sys.exit(f"there is no shape {chosen}; choose from {', '.join(name.split()[0] for name in GPU_SHAPES)}")
+def compare_gpu(tessera, *words):
+    sizes = {name.split()[0]: name for name in GPU_SHAPES}
+    chosen = [sizes[word] for word in words if word in sizes]
+    peer = next((word for word in words if word not in sizes), __file__)
+    if not os.path.exists(peer):
+        sys.exit(f"'{peer}' is no script, and no shape: choose from {', '.join(sizes)}")
+    shapes = {name: GPU_SHAPES[name] for name in chosen or GPU_SHAPES}
     print(f"{'bf16, medians of steps; best of 2 runs, or 1 of the largest':72}{'ours':>22}{'torch':>22}{'ratio':>8}{'losses':>10}")
     for name, shape in shapes.items():
         with tempfile.TemporaryDirectory() as temporary:
