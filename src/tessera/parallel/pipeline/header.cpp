@@ -51,11 +51,11 @@ void check_forms(const TensorForms& forms) {
   }
 }
 
-at::Tensor empty_header(at::Device device) {
-  return at::empty({static_cast<int64_t>(kWords)}, at::TensorOptions(at::kLong).device(device));
+at::Tensor empty_header() {
+  return at::empty({static_cast<int64_t>(kWords)}, at::kLong);
 }
 
-at::Tensor to_tensor(const Header& header, at::Device device) {
+at::Tensor to_tensor(const Header& header) {
   const at::Tensor tensor = at::zeros({static_cast<int64_t>(kWords)}, at::kLong);
   Words words(tensor);
   const StepFailure failure = header.failure.value_or(StepFailure{});
@@ -67,12 +67,11 @@ at::Tensor to_tensor(const Header& header, at::Device device) {
   words.put(failure.task.microbatch);
   words.put(static_cast<int64_t>(header.forms.size()));
   for (const TensorForm& form : header.forms) put(words, form);
-  return tensor.to(device);
+  return tensor;
 }
 
 Header to_header(const at::Tensor& tensor) {
-  const at::Tensor here = tensor.cpu();
-  Words words(here);
+  Words words(tensor);
   Header header{.call = words.take()};
   const bool failed = words.take() != 0;
   StepFailure failure{.rank = GroupRank{words.take()}};

@@ -28,8 +28,8 @@ RC_GTEST_PROP(Header, RoundTrips, ()) {
         .task = {
             .type = ActionType::kBackward, .stage = *rc::gen::inRange(0, 100), .microbatch = 7}};
   }
-  const at::Tensor words = to_tensor(header, at::kCPU);
-  RC_ASSERT(words.sizes() == empty_header(at::kCPU).sizes());
+  const at::Tensor words = to_tensor(header);
+  RC_ASSERT(words.sizes() == empty_header().sizes());
   const Header again = to_header(words);
   RC_ASSERT(again.call == header.call);
   RC_ASSERT(again.forms == header.forms);

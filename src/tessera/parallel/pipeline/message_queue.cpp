@@ -4,7 +4,7 @@
 namespace tessera::pipeline::detail {
 namespace {
 
-constexpr size_t kMostSends = 16;
+constexpr size_t kMostSends = 32;             // Of headers and of tensors.
 constexpr int64_t kParts = kMostTensors + 1;  // The header is part 0.
 
 bool goes_forward(const Task& message) {
@@ -26,23 +26,25 @@ Tensors buffers_for(const TensorForms& forms, BufferPool& pool) {
 }  // namespace
 
 Message Arrival::wait() && {
-  Message message;
-  message.tensors = std::move(work_).wait();
-  if (!header_) {
-    header_ = to_header(message.tensors.front());
-    message.tensors.erase(message.tensors.begin());
+  if (auto* const work = std::get_if<ListWork>(&header_)) {
+    header_ = to_header(std::move(*work).wait().front());
   }
-  message.header = std::move(*header_);
-  return message;
+  return {std::get<Header>(std::move(header_)), std::move(tensors_).wait()};
 }
 
-MessageQueue::MessageQueue(const Group& group, const Schedule& schedule, at::Device device)
-    : group_(group), schedule_(schedule), device_(device) {
+MessageQueue::MessageQueue(const Group& group, const Schedule& schedule)
+    : group_(group), schedule_(schedule) {
   const int64_t most = kLargestTag / (2 * kParts * schedule.num_stages());
   TSR_CHECK(schedule.microbatches() <= most, schedule.microbatches(), " microbatches on ",
             schedule.num_stages(),
             " stages need more messages than there are tags; choose at most ", most,
             " microbatches");
+}
+
+// An NCCL group sends headers over Gloo, which connects its ranks in an operation of all, too.
+void MessageQueue::connect() const {
+  barrier(group_);
+  agree(true, group_, "a connection of all stages");
 }
 
 GroupRank MessageQueue::peer_of(const Task& message) const {
@@ -68,9 +70,8 @@ ListWork MessageQueue::start(P2p::Kind kind, const Task& message, const Tensors&
 }
 
 void MessageQueue::send(const Task& message, const Header& header, const Tensors& tensors) {
-  Tensors parts{to_tensor(header, device_)};
-  parts.insert(parts.end(), tensors.begin(), tensors.end());
-  sends_.push_back(start(P2p::Kind::kSend, message, parts, 0));
+  sends_.push_back(start(P2p::Kind::kSend, message, {to_tensor(header)}, 0));
+  sends_.push_back(start(P2p::Kind::kSend, message, tensors, 1));
   while (schedule_.sends() == SendMode::kRendezvous && sends_.size() > kMostSends) {
     (void)std::move(sends_.front()).wait();
     sends_.pop_front();
@@ -78,16 +79,14 @@ void MessageQueue::send(const Task& message, const Header& header, const Tensors
 }
 
 Arrival MessageQueue::receive(const Task& message, const TensorForms& forms, BufferPool& pool) {
-  Tensors parts{empty_header(device_)};
-  for (at::Tensor& buffer : buffers_for(forms, pool)) parts.push_back(std::move(buffer));
-  return {start(P2p::Kind::kRecv, message, parts, 0), std::nullopt};
+  ListWork header = start(P2p::Kind::kRecv, message, {empty_header()}, 0);
+  return {std::move(header), start(P2p::Kind::kRecv, message, buffers_for(forms, pool), 1)};
 }
 
 Arrival MessageQueue::receive_announced(const Task& message, BufferPool& pool) {
-  Tensors first{empty_header(device_)};
-  Header header = to_header(start(P2p::Kind::kRecv, message, first, 0).wait().front());
-  Tensors parts = buffers_for(header.forms, pool);
-  return {start(P2p::Kind::kRecv, message, parts, 1), std::move(header)};
+  Header header = to_header(start(P2p::Kind::kRecv, message, {empty_header()}, 0).wait().front());
+  const Tensors buffers = buffers_for(header.forms, pool);
+  return {std::move(header), start(P2p::Kind::kRecv, message, buffers, 1)};
 }
 
 void MessageQueue::finish() {

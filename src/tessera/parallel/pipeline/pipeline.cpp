@@ -69,7 +69,7 @@ PipelineCore::PipelineCore(std::vector<Stage> given, Schedule table, const Group
       control(on_lane(pp, Lane::kControl)),
       split(split_places(schedule.row(pp.rank()))),
       device(options.device.value_or(pp.device())),
-      messages(on_lane(pp, Lane::kP2p), schedule, device),
+      messages(on_lane(pp, Lane::kP2p), schedule),
       pool(device) {}
 
 const Stage& PipelineCore::stage(int64_t index) const {
@@ -85,6 +85,7 @@ Pipeline::Pipeline(std::vector<Stage> stages, const Schedule& schedule, const Gr
                    PipelineOptions options) {
   check_placing(stages, schedule, group);
   const Schedule table = executable(schedule);
+  if (group.backend() == Backend::kNccl) check_for_nccl(table);
   check_together(group, "that every stage can be run", [&] { check_stages(stages, table); });
   core_ = std::make_unique<PipelineCore>(std::move(stages), table, group, std::move(options));
   core_->messages.connect();

@@ -63,6 +63,20 @@ bool reduces(const Schedule& schedule) {
   });
 }
 
+// Why a message would meet another one, or wait for a later one of its rank; "" if none does.
+std::string trouble_over_nccl(const Schedule& table) {
+  const bool has_batches = std::ranges::any_of(table.rows(), [](const ScheduleRow& row) {
+    return std::ranges::find(row, ActionType::kBatch, &Action::type) != row.end();
+  });
+  if (has_batches) return "it has batches of sends and receives";
+  try {  // If each send waits for its receive, two ranks have their messages in the same order.
+    verify({table.name(), table.shape(), {table.rows().begin(), table.rows().end()}});
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 Schedule executable(const Schedule& schedule) {
@@ -72,6 +86,14 @@ Schedule executable(const Schedule& schedule) {
             " has no sends and receives, but is not compute-only either; pass the compute-only "
             "schedule");
   return table;
+}
+
+void check_for_nccl(const Schedule& table) {
+  const std::string trouble = trouble_over_nccl(table);
+  TSR_CHECK(trouble.empty(), "schedule ", table.name(),
+            " cannot run over NCCL, where messages have ",
+            "no tags and those of a rank follow one another: ", trouble,
+            "; pass the compute-only schedule, which is lowered to such an order");
 }
 
 void check_placing(std::span<const Stage> stages, const Schedule& schedule, const Group& group) {

@@ -31,9 +31,10 @@ inline constexpr size_t kMostDimensions = 8;
 /// ConfigError if the forms do not fit into a header.
 void check_forms(const TensorForms& forms);
 
-/// An empty header to receive into.
-at::Tensor empty_header(at::Device device);
-at::Tensor to_tensor(const Header& header, at::Device device);
+/// An empty header to receive into. Headers are in the memory of the host, so that a rank which
+/// reads one does not wait for its GPU.
+at::Tensor empty_header();
+at::Tensor to_tensor(const Header& header);
 Header to_header(const at::Tensor& tensor);
 
 }  // namespace tessera::pipeline::detail

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <deque>
-#include <optional>
+#include <variant>
 
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/group.h"
@@ -20,25 +20,25 @@ struct Message {
 /// A message in flight.
 class Arrival {
  public:
-  Arrival(ListWork work, std::optional<Header> header)
-      : work_(std::move(work)), header_(std::move(header)) {}
+  Arrival(std::variant<ListWork, Header> header, ListWork tensors)
+      : header_(std::move(header)), tensors_(std::move(tensors)) {}
   Message wait() &&;
   /// Forms of the tensors; only after receive_announced().
-  const TensorForms& forms() const { return header_->forms; }
+  const TensorForms& forms() const { return std::get<Header>(header_).forms; }
 
  private:
-  ListWork work_;
-  std::optional<Header> header_;  // Set if it was received before the tensors.
+  std::variant<ListWork, Header> header_;  // Under way, or received before the tensors.
+  ListWork tensors_;
 };
 
 /// Sends and receives tensors between stages on different ranks, each with a header. Functions do
-/// not wait unless stated. Tags match sends to receives, so their order does not matter.
+/// not wait unless stated. Tags match sends to receives, so their order does not matter; over NCCL,
+/// which has no tags, check_for_nccl() has checked the order.
 class MessageQueue {
  public:
-  /// `device` is that of the tensors. The header is on the same device, so both are one message.
-  MessageQueue(const Group& group, const Schedule& schedule, at::Device device);
+  MessageQueue(const Group& group, const Schedule& schedule);
   /// **Collective.**
-  void connect() const { barrier(group_); }
+  void connect() const;
 
   /// SEND_F or SEND_B. With rendezvous sends, waits for the oldest if many are in flight, so that
   /// sent tensors are not kept for the whole step.
@@ -57,8 +57,7 @@ class MessageQueue {
 
   Group group_;
   const Schedule& schedule_;
-  at::Device device_;
-  std::deque<ListWork> sends_;
+  std::deque<ListWork> sends_;  // Headers and tensors.
 };
 
 }  // namespace tessera::pipeline::detail
