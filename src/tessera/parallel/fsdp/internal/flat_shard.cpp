@@ -37,6 +37,11 @@ at::Tensor local_values(const at::Tensor& full, const Part& part, at::Device dev
           /*copy=*/true);
 }
 
+// Groups of some dialects are on the lane of reductions.
+Group beside_reductions(const Group& group) {
+  return group.lane() == Lane::kReduce ? on_lane(group, Lane::kGather) : group;
+}
+
 /// The storages of all flat buffers of the process.
 class FlatStorages {
  public:
@@ -73,9 +78,9 @@ bool FlatShard::has(const at::Tensor& full) {
 FlatShard::FlatShard(std::vector<at::Tensor> full, std::vector<Parameter*> local,
                      const FsdpGroups& groups, const FsdpOptions& options)
     : of_experts_(local.front()->expert.has_value()),
-      gatherers_(groups.shard),
-      smaller_(options.reshard == Reshard::kToSmaller ? neighbours(groups.shard, options.smaller)
-                                                      : groups.shard),
+      gatherers_(beside_reductions(groups.shard)),
+      smaller_(options.reshard == Reshard::kToSmaller ? neighbours(gatherers_, options.smaller)
+                                                      : gatherers_),
       reducers_(on_lane(groups.shard, Lane::kReduce)),
       replicas_(on_lane(groups.replicate, Lane::kReduce)),
       options_(options),

@@ -91,7 +91,7 @@ class FlatShard {
   bool of_experts_;
   Group gatherers_;
   Group smaller_;   // For Reshard::kToSmaller.
-  Group reducers_;  // The same ranks on another lane: gathers and reductions are in flight at once.
+  Group reducers_;  // The gatherers on another lane: gathers and reductions are in flight at once.
   Group replicas_;
   FsdpOptions options_;
   at::ScalarType dtype_;                      // Of the gathered parameters.
