@@ -16,6 +16,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/groups.h"
 #include "tessera/comm/world.h"
 #include "tessera/parallel/ddp/ddp.h"
 #include "tessera/parallel/pipeline/pipeline.h"
@@ -90,6 +91,7 @@ void play(const std::string& scene, World& world) {
     const GroupRank next{(world.rank().value + 1) % kWorldSize};
     recv(tensor, next, dp).wait();  // No rank sends.
   }
+  if (scene == "device") wait_until(dp, "the loss of a step", [] { return false; });
   if (scene == "shutdown") {
     if (victim) std::this_thread::sleep_for(seconds(30));
     world.close();
@@ -318,6 +320,16 @@ TEST(LostRanks, AKillDuringShutdownIsReported) {
           << said;
     }
   });
+}
+
+// As they do for a GPU that waits for the lost rank.
+TEST(LostRanks, AKillWhileOthersWaitForTheirDeviceIsReported) {
+  SpawnedRanks ranks = start("device", 2);
+  ASSERT_TRUE(all_ready(ranks));
+  ranks.signal(2, SIGKILL);
+  for (const std::string& said : what_the_others_say(ranks, 2)) {
+    EXPECT_TRUE(contains(said, "the loss of a step failed after ") && names(said, 2)) << said;
+  }
 }
 
 TEST(LostRanks, AKillWhileOthersWaitForAMessageIsReported) {

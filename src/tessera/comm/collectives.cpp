@@ -32,21 +32,20 @@ void check_sizes(const Sizes& sizes, int64_t total, const Group& group, const ch
             sum_of(sizes), ", not to ", total);
 }
 
-// The shapes of all ranks, in group-rank order. Waits.
+// The shapes of all ranks, in group-rank order. Waits, but not for a GPU.
 std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group) {
   constexpr int64_t kMostDims = 16;
   TSR_CHECK(tensor.dim() < kMostDims, "all_gather supports less than ", kMostDims,
             " dimensions, but the tensor has ", tensor.dim());
-  at::Tensor mine = at::zeros({1, kMostDims}, at::TensorOptions(at::kLong).device(group.device()));
-  mine[0][0] = tensor.dim();
-  for (int64_t i = 0; i < tensor.dim(); ++i) mine[0][i + 1] = tensor.size(i);
-  const at::Tensor all = all_gather(mine, group).wait().cpu();
+  const at::Tensor mine = at::zeros({1, kMostDims}, at::kLong);
+  auto* const words = mine.mutable_data_ptr<int64_t>();
+  words[0] = tensor.dim();
+  std::ranges::copy(tensor.sizes(), words + 1);
+  const at::Tensor all = all_gather(mine, group).wait();
   std::vector<Sizes> shapes;
   for (int64_t rank = 0; rank < group.size(); ++rank) {
-    const int64_t dims = all[rank][0].item<int64_t>();
-    Sizes shape;
-    for (int64_t i = 0; i < dims; ++i) shape.push_back(all[rank][i + 1].item<int64_t>());
-    shapes.push_back(std::move(shape));
+    const int64_t* const row = all.const_data_ptr<int64_t>() + rank * kMostDims;
+    shapes.emplace_back(row + 1, row + 1 + row[0]);
   }
   return shapes;
 }
@@ -313,13 +312,15 @@ Work scatter(const at::Tensor& tensor, std::span<const at::Tensor> tensors, Memb
 void barrier(const Group& group) {
   Operation operation = begin({.name = "barrier"}, group);
   operation->blocks_host = true;
-  if (operation->sends()) operation->start([&] { return operation->engine->barrier(); });
+  c10d::BarrierOptions options;
+  // Otherwise it guesses the GPU by the rank, before the first operation.
+  if (group.backend() == Backend::kNccl) options.device_ids = {group.device().index()};
+  if (operation->sends()) operation->start([&] { return operation->engine->barrier(options); });
   (void)Work(std::move(operation)).wait();
 }
 
 void agree(bool ok, const Group& group, std::string_view what) {
-  const at::TensorOptions options = at::TensorOptions(at::kInt).device(group.device());
-  const at::Tensor failed = at::full({1}, ok ? 0 : 1, options);
+  const at::Tensor failed = at::full({1}, ok ? 0 : 1, at::kInt);  // No GPU is waited for.
   const int count = all_reduce(failed, group).wait().item<int>();
   TSR_CHECK(count == 0, what, " does not hold on ", count, " of the ", group.size(),
             " ranks of group ", group.name(),

@@ -65,6 +65,14 @@ Group neighbours(const Group& group, int64_t size) {
   return group_like(group, RankGroup(begin, begin + size), group.lane());
 }
 
+void wait_until(const Group& group, std::string_view what, const std::function<bool()>& is_done) {
+  constexpr std::chrono::microseconds kNoPause{0};
+  const auto wait = [&](const Waiting& waiting) {
+    wait_in_steps(waiting, [&](auto step) { return becomes_true(is_done, step, kNoPause); });
+  };
+  watch_all(group.state().world(), std::string(what), group.timeout(), wait);
+}
+
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {
   if (is_alone(group)) return check();
   std::exception_ptr error;

@@ -18,6 +18,10 @@ Group on_lane(const Group& group, Lane lane);
 /// ConfigError unless `size` divides that of the group.
 Group neighbours(const Group& group, int64_t size);
 
+/// Asks `is_done` without a pause until it returns true. CommError that names `what` and the rank
+/// if a rank of the group's world is lost meanwhile, or if the group's timeout expires.
+void wait_until(const Group& group, std::string_view what, const std::function<bool()>& is_done);
+
 /// **Collective.** Runs `check` on every rank of the group. If it throws on one rank, all throw:
 /// that rank its own error, the others ConfigError with `what`.
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check);

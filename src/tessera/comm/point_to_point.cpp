@@ -1,6 +1,9 @@
 // Messages between two ranks.
 #include <ATen/ATen.h>
 
+#include <optional>
+#include <utility>
+
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
 #include "tessera/comm/internal/operation.h"
@@ -44,21 +47,43 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
                            : engine.recv(wire, peer, message.tag);
 }
 
+// A batch of NCCL, which begins when it ends. One that failed must end, too: until then the thread
+// would begin nothing else.
+class Coalescing {
+ public:
+  explicit Coalescing(c10d::Backend& engine) : engine_(&engine) { engine.startCoalescing(); }
+  Coalescing(const Coalescing&) = delete;
+  Coalescing& operator=(const Coalescing&) = delete;
+  ~Coalescing() {
+    if (engine_ == nullptr) return;
+    try {
+      engine_->endCoalescing();
+    } catch (const std::exception&) {  // The first error is the one to report.
+    }
+  }
+  c10::intrusive_ptr<c10d::Work> end() { return std::exchange(engine_, nullptr)->endCoalescing(); }
+
+ private:
+  c10d::Backend* engine_;
+};
+
 enum class Form { kSingle, kBatch };
 
 // NCCL coalesces a batch, so that ranks that send to each other do not deadlock: also one of a
 // single message, since only coalesced messages meet coalesced ones. Of none it makes no handle.
 void start_all(PendingOperation& operation, std::vector<Message> messages, Form form) {
   const bool is_batch = form == Form::kBatch && !messages.empty();
-  const bool coalesce = operation.group.backend() == Backend::kNccl && is_batch;
-  if (coalesce) operation.engine->startCoalescing();
+  std::optional<Coalescing> coalescing;
+  if (operation.group.backend() == Backend::kNccl && is_batch) {
+    coalescing.emplace(*operation.engine);
+  }
   for (const Message& message : messages) {
     operation.start(
         [&] { return start(*operation.engine, message, operation.as_bytes(message.dense)); });
   }
-  if (coalesce) {
+  if (coalescing) {
     operation.handles.clear();
-    operation.start([&] { return operation.engine->endCoalescing(); });
+    operation.start([&] { return coalescing->end(); });
   }
   operation.finish = [messages = std::move(messages)] {
     for (const Message& message : messages) write_back(message);

@@ -42,7 +42,8 @@ class [[nodiscard]] Work {
   /// Gloo's operations report that; for others it is called at once if they have ended already, or
   /// never. For measurements: destroying the Work without wait() then blocks until its end.
   void on_complete(std::function<void()> callback);
-  /// The result. CommError if the operation failed or took longer than the group's timeout.
+  /// The result. CommError if the operation failed or took longer than the group's timeout. Over
+  /// NCCL the GPU waits instead of the host, which learns of failures in its next wait.
   at::Tensor wait() &&;
 
  private:
@@ -62,7 +63,7 @@ class [[nodiscard]] ListWork {
   bool is_complete() const { return work_.is_complete(); }
   /// As in Work.
   void on_complete(std::function<void()> callback) { work_.on_complete(std::move(callback)); }
-  /// The results. CommError if the operation failed or took longer than the group's timeout.
+  /// The results, as in Work.
   std::vector<at::Tensor> wait() &&;
 
  private:

@@ -11,7 +11,6 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/rendezvous.h"
 #include "tessera/comm/internal/state.h"
-#include "tessera/comm/internal/waiting.h"
 #include "tessera/launch/heartbeat_pipe.h"
 #include "tessera/launch/worker.h"
 
@@ -28,17 +27,11 @@ constexpr std::chrono::milliseconds kPause{20};
 // Returns when all ranks have reached `place`.
 void wait_for_all(const WorldState& world, const std::string& place,
                   std::chrono::milliseconds timeout) {
-  const RankGroup all_ranks = all_ranks_of(world.launch);
-  const Waiting waiting{.what = [&] { return place; },
-                        .members = all_ranks,
-                        .timeout = timeout,
-                        .watchdog = world.watchdog.get(),
-                        .recorder = world.recorder.get()};
   world.recorder->set_place(place);
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  run_watched(waiting, [store = world.store, place, deadline, size = all_ranks.size()] {
+  const auto arrive = [store = world.store, place, deadline, size = world.launch.world_size] {
     const std::string all_here = place + "/all";
-    if (store->add(place, 1) == static_cast<int64_t>(size)) store->set(all_here, "yes");
+    if (store->add(place, 1) == size) store->set(all_here, "yes");
     // store->wait() would block the client for other threads, and forever if this thread is
     // abandoned.
     for (auto pause = kShortPause; !store->check({all_here}); pause = std::min(2 * pause, kPause)) {
@@ -46,8 +39,20 @@ void wait_for_all(const WorldState& world, const std::string& place,
         throw CommError("not all ranks have arrived");
       std::this_thread::sleep_for(pause);
     }
-  });
+  };
+  watch_all(world, place, timeout, [&](const Waiting& waiting) { run_watched(waiting, arrive); });
   world.recorder->set_place("");
+}
+
+// Operations of NCCL need all ranks, so a lost one is named.
+void finish_nccl(WorldState& world) {
+  if (!world.can_finish_nccl()) return;
+  const auto end = [device = world.device] {
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  };
+  watch_all(world, "the last operations of the GPU", world.timeout,
+            [&](const Waiting& waiting) { run_watched(waiting, end); });
+  world.nccl_has_ended = true;
 }
 
 // Rank 0 hosts the store, so it must leave last.
@@ -276,7 +281,7 @@ void World::clear_current() {
 
 void World::close() {
   if (!state_ || !state_->is_open()) return;
-  state_->finish_nccl();
+  finish_nccl(*state_);
   if (state_->watchdog) leave_together(*state_);
   state_->close();
 }

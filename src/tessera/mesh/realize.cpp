@@ -76,10 +76,11 @@ Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
   return Backend::kAuto;
 }
 
-// Whole lines of a layout hold each rank of the world once. NCCL reads the variable for SHARP only
-// if it connects by the store.
+// Whole lines of a layout hold each rank of the world once; a group of lines that other layouts
+// have, too, is either the same on all of its ranks or on none, unless a list names them. NCCL
+// reads the variable for SHARP only if it connects by the store.
 bool can_split(const GroupSpec& spec, const WorldHandle& world) {
-  return world.splits_nccl() && !spec.sharp &&
+  return world.splits_nccl() && !spec.sharp && !spec.groups.layout().is_listed() &&
          std::holds_alternative<Whole>(spec.groups.selection());
 }
 

@@ -58,6 +58,8 @@ class Layout {
   Axis axis(std::string_view name) && { return axis(name); }
   /// The number of ranks.
   int64_t size() const { return size_; }
+  /// Whether a list names the ranks, which the strides of the axes then do not tell.
+  bool is_listed() const { return table_ != nullptr; }
   /// Every rank, in row-major order of the axes.
   RankGroup ranks() const;
   /// The highest of ranks().

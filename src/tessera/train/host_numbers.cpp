@@ -5,9 +5,14 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <utility>
+
+#include "tessera/comm/groups.h"
+
 namespace tessera {
 
-HostNumbers::HostNumbers(at::TensorList scalars) : numbers_(at::stack(scalars)) {
+HostNumbers::HostNumbers(at::TensorList scalars, Group group)
+    : group_(std::move(group)), numbers_(at::stack(scalars)) {
   const at::Device device = numbers_.device();
   if (device.is_cpu()) return;
   const at::Tensor there = numbers_;
@@ -22,7 +27,7 @@ HostNumbers& HostNumbers::operator=(HostNumbers&&) noexcept = default;
 HostNumbers::~HostNumbers() = default;
 
 double HostNumbers::operator[](int64_t index) const {
-  if (arrived_) arrived_->synchronize();
+  if (arrived_) wait_until(group_, "the loss of a step", [&] { return arrived_->query(); });
   return numbers_.const_data_ptr<double>()[index];
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tessera/base/export.h"
+#include "tessera/comm/group.h"
 
 namespace c10 {
 struct Event;
@@ -17,17 +18,20 @@ namespace tessera TSR_API {
 /// gets to do later does not delay it.
 class HostNumbers {
  public:
-  explicit HostNumbers(at::TensorList scalars);
+  /// Whoever waits for the numbers watches the ranks of this group's world.
+  HostNumbers(at::TensorList scalars, Group group);
   HostNumbers(const HostNumbers&) = delete;
   HostNumbers& operator=(const HostNumbers&) = delete;
   HostNumbers(HostNumbers&&) noexcept;
   HostNumbers& operator=(HostNumbers&&) noexcept;
   ~HostNumbers();
 
-  /// Waits for the numbers, which are in the order given.
+  /// Waits for the numbers, which are in the order given. CommError that names a rank if it is lost
+  /// meanwhile, since the device may wait for it.
   double operator[](int64_t index) const;
 
  private:
+  Group group_;
   at::Tensor numbers_;                   // On the CPU.
   std::unique_ptr<c10::Event> arrived_;  // Null on a CPU, where nothing is under way.
 };

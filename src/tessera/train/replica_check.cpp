@@ -188,8 +188,7 @@ void ReplicaCheck::compare(const Compared& compared, const std::vector<int64_t>&
     values[i][0] = digest;
     values[i][1] = ~digest;
   }
-  const at::Tensor largest =
-      all_reduce(ends.to(compared.group.device()), compared.group, ReduceOp::kMax).wait().cpu();
+  const at::Tensor largest = all_reduce(ends, compared.group, ReduceOp::kMax).wait();
   const auto reduced = largest.accessor<int64_t, 2>();
   for (int64_t i = 0; i < sets; ++i) {
     if (reduced[i][0] == ~reduced[i][1]) continue;

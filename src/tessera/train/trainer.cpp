@@ -291,7 +291,7 @@ class Loop {
     const at::Tensor norm = engine_.grad_norm() / scale;
     zero_or_nan_ += (loss + norm) * 0;
     QueuedStep step{.metrics = {.lr = rate},
-                    .numbers = HostNumbers({loss, norm}),
+                    .numbers = HostNumbers({loss, norm}, engine_.plan().group("loss")),
                     .tokens = tokens_of(batch, batches_.batch())};
     if (looks_for_spikes(options_)) {
       read_numbers(step);

@@ -11,13 +11,16 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "tessera/comm/options.h"
+#include "tessera/topology/rank.h"
 
 namespace tessera::comm::detail {
 
 /// The parameters of a communicator.
 struct CommunicatorRequest {
   c10::intrusive_ptr<c10d::Store> store =
-      {};  // The store for its members; no other communicator uses these keys.
+      {};                 // The store for its members; no other communicator uses these keys.
+  std::string name = "";  // Of its group, for messages of the engine.
+  RankGroup ranks = {};   // The same.
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};

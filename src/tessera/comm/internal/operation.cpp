@@ -5,7 +5,6 @@
 
 #include <numeric>
 #include <string_view>
-#include <thread>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/internal/checked.h"
@@ -46,16 +45,6 @@ bool wait_step(c10d::Work& handle, std::chrono::milliseconds step) {
     if (handle.isCompleted()) throw;
     return false;
   }
-}
-
-bool ends_within(c10d::Work& handle, std::chrono::milliseconds limit) {
-  constexpr std::chrono::microseconds kPause{100};
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!handle.isCompleted()) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  return true;
 }
 
 int64_t total_bytes(std::span<const at::Tensor> tensors) {
@@ -119,7 +108,9 @@ void PendingOperation::wait_for(c10d::Work& handle) const {
 
 // To NCCL a time limit that expires is a failure, for which it aborts the communicator.
 bool wait_on_gpu(c10d::Work& handle, std::chrono::milliseconds limit, bool blocks_host) {
-  return (!blocks_host || ends_within(handle, limit)) && handle.wait();
+  constexpr std::chrono::microseconds kPause{100};
+  const auto has_ended = [&] { return handle.isCompleted(); };
+  return (!blocks_host || becomes_true(has_ended, limit, kPause)) && handle.wait();
 }
 
 void PendingOperation::rethrow_as_failure() const {

@@ -1,14 +1,11 @@
 #include "tessera/comm/internal/state.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/fake/factory.h"
 #include "tessera/comm/gloo/factory.h"
-#include "tessera/comm/internal/waiting.h"
 #include "tessera/comm/nccl/factory.h"
 #include "tessera/comm/shm/factory.h"
 
@@ -92,6 +89,7 @@ c10d::Backend& Communicator::backend(
     const std::string engine = backend_->getBackendName();
     by_memory_ = engine == shm::kBackendName;
     partly_by_memory_ = by_memory_ || engine == shm::kHostsBackendName;
+    is_nccl_ = engine == to_string(Backend::kNccl);
     if (recorder_) recorder_->set_engine(*recorded_, engine);
     if (timeout_) backend_->setTimeout(*timeout_);
   }
@@ -135,10 +133,11 @@ void Communicator::check_usable(const std::string& group) const {
   throw CommError(concat("group ", group, " is unusable: ", poisoned_, "; connect a new world"));
 }
 
-void Communicator::close() {
+void Communicator::close(End end) {
   const std::lock_guard lock(mutex_);
   // Destroying one of Gloo waits for its operations; an abandoned one may never end.
-  if (poisoned_.empty()) {
+  if (poisoned_.empty() && end == End::kRelease) {
+    if (backend_) backend_->shutdown();  // NCCL warns of communicators that are destroyed without.
     backend_.reset();
   } else {
     (void)backend_.release();
@@ -182,12 +181,15 @@ void WorldState::check_open() const {
   if (!is_open()) throw StateError("the world was closed; connect again before using its groups");
 }
 
-// Its communicators abort what has not ended when they are destroyed.
-void WorldState::finish_nccl() const {
+bool WorldState::can_finish_nccl() const {
   const std::lock_guard lock(mutex_);
   const auto is_usable = [](const auto& one) { return one.second->is_usable(); };
-  if (!engines_.contains(Backend::kNccl) || !std::ranges::all_of(communicators_, is_usable)) return;
-  c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  return has_nccl() && std::ranges::all_of(communicators_, is_usable);
+}
+
+bool WorldState::has_nccl() const {
+  const auto is_nccl = [](const auto& one) { return one.second->is_nccl(); };
+  return std::ranges::any_of(communicators_, is_nccl);
 }
 
 void WorldState::close() {
@@ -199,7 +201,10 @@ void WorldState::close() {
   }
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  for (auto& [key, communicator] : communicators_) communicator->close();
+  const bool abandons = has_nccl() && !nccl_has_ended;
+  for (auto& [key, communicator] : communicators_) {
+    communicator->close(abandons ? Communicator::End::kAbandon : Communicator::End::kRelease);
+  }
   communicators_.clear();
   engines_.clear();
 }
@@ -208,6 +213,16 @@ RankGroup all_ranks_of(const LaunchInfo& launch) {
   RankGroup ranks;
   for (int64_t rank = 0; rank < launch.world_size; ++rank) ranks.push_back(GlobalRank{rank});
   return ranks;
+}
+
+void watch_all(const WorldState& world, const std::string& what, std::chrono::milliseconds timeout,
+               const std::function<void(const Waiting&)>& wait) {
+  const RankGroup all_ranks = all_ranks_of(world.launch);
+  wait({.what = [&] { return what; },
+        .members = all_ranks,
+        .timeout = timeout,
+        .watchdog = world.watchdog.get(),
+        .recorder = world.recorder.get()});
 }
 
 GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,
@@ -282,11 +297,15 @@ void GroupState::request_split(StoreClient client, CommunicatorRequest& request)
 }
 
 c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
-  CommunicatorRequest made{.rank = static_cast<int>(rank_->value),
+  CommunicatorRequest made{.name = name(),
+                           .ranks = ranks_,
+                           .rank = static_cast<int>(rank_->value),
                            .size = static_cast<int>(ranks_.size()),
                            .timeout = *options_.timeout,
                            .nccl = options_.nccl};
   request_split(client, made);
+  // All ranks take part in a split.
+  const RankGroup members = made.parent ? all_ranks_of(world_->launch) : ranks_;
   auto create = [engine = world_->engine(options_.backend), store = world_->store,
                  own = client == StoreClient::kOwn, key = key_,
                  request = std::move(made)]() mutable {
@@ -295,15 +314,15 @@ c10::intrusive_ptr<c10d::Backend> GroupState::make_backend(StoreClient client) {
     }
     return engine->create(request);
   };
-  return world_->watchdog ? create_watched(create) : create();
+  return world_->watchdog ? create_watched(members, create) : create();
 }
 
 // Connecting blocks the engine, possibly for long, so another thread watches.
 c10::intrusive_ptr<c10d::Backend> GroupState::create_watched(
-    std::function<c10::intrusive_ptr<c10d::Backend>()> create) {
+    const RankGroup& members, std::function<c10::intrusive_ptr<c10d::Backend>()> create) {
   const auto made = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   const Waiting waiting{.what = [this] { return concat("connect of group ", name()); },
-                        .members = ranks_,
+                        .members = members,
                         .timeout = *options_.timeout,
                         .watchdog = world_->watchdog.get(),
                         .recorder = world_->recorder.get()};

@@ -15,6 +15,7 @@
 
 #include "tessera/comm/internal/engine.h"
 #include "tessera/comm/internal/recorder.h"
+#include "tessera/comm/internal/waiting.h"
 #include "tessera/comm/internal/watchdog.h"
 #include "tessera/comm/launch_info.h"
 #include "tessera/comm/options.h"
@@ -36,6 +37,8 @@ class Communicator {
   /// Whether its ranks, or those of each host, share memory; known once it is connected.
   bool by_memory() const { return by_memory_; }
   bool partly_by_memory() const { return partly_by_memory_; }
+  /// The same.
+  bool is_nccl() const { return is_nccl_; }
 
   /// Collectives have one count; messages have one per peer and direction.
   uint64_t next_sequence() { return ++sequence_; }
@@ -55,8 +58,9 @@ class Communicator {
   bool is_usable() const;
   /// CommError if the connection is unusable.
   void check_usable(const std::string& group) const;
-  /// Releases the connection.
-  void close();
+  /// Releases the connection, or abandons it, so that nothing waits for its operations.
+  enum class End { kRelease, kAbandon };
+  void close(End end);
 
  private:
   mutable std::mutex mutex_;
@@ -65,6 +69,7 @@ class Communicator {
   std::string poisoned_;
   std::atomic<bool> by_memory_ = false;
   std::atomic<bool> partly_by_memory_ = false;
+  std::atomic<bool> is_nccl_ = false;
   std::atomic<uint64_t> sequence_ = 0;
   std::vector<uint64_t> sent_;      // By group rank.
   std::vector<uint64_t> received_;  // By group rank.
@@ -85,6 +90,7 @@ class WorldState {
   std::shared_ptr<Watchdog> watchdog;  // The same.
   bool checked = false;                // TESSERA_CHECK_COLLECTIVES=1.
   bool splits_nccl = false;            // TESSERA_NCCL_SPLIT=1.
+  bool nccl_has_ended = false;         // All its operations on this rank, before close().
 
   std::shared_ptr<Engine> engine(Backend wanted);
   /// The communicator for this key, made on the first call.
@@ -96,11 +102,15 @@ class WorldState {
   void* attached(std::type_index type, const std::function<std::shared_ptr<void>()>& make);
   bool is_open() const;
   void check_open() const;
-  /// Waits for what a GPU has to do for operations of NCCL, unless one of them failed.
-  void finish_nccl() const;
+  /// Whether there are operations of NCCL that will end: none of its world has failed.
+  bool can_finish_nccl() const;
+  /// Destroying a communicator of NCCL aborts its operations, for which it waits for the GPU, maybe
+  /// for ever if a rank is lost. So it abandons all unless `nccl_has_ended`.
   void close();
 
  private:
+  bool has_nccl() const;  // The mutex is held.
+
   mutable std::mutex mutex_;
   std::mutex attached_mutex_;
   std::map<std::type_index, std::shared_ptr<void>> attached_;
@@ -111,6 +121,10 @@ class WorldState {
 };
 
 RankGroup all_ranks_of(const LaunchInfo& launch);
+
+/// Calls `wait`, during which all ranks of the world are watched.
+void watch_all(const WorldState& world, const std::string& what, std::chrono::milliseconds timeout,
+               const std::function<void(const Waiting&)>& wait);
 
 /// Operations of a quiet group are neither recorded nor compared: it is used to compare calls.
 enum class Purpose { kUser, kQuiet };
@@ -152,7 +166,7 @@ class GroupState {
   std::shared_ptr<GroupState> all_ranks() const;
   void request_split(StoreClient client, CommunicatorRequest& request) const;
   c10::intrusive_ptr<c10d::Backend> create_watched(
-      std::function<c10::intrusive_ptr<c10d::Backend>()> create);
+      const RankGroup& members, std::function<c10::intrusive_ptr<c10d::Backend>()> create);
   std::shared_ptr<GroupState> over_gloo(const std::string& name, Purpose purpose) const;
 
   std::shared_ptr<WorldState> world_;

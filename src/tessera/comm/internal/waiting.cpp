@@ -73,6 +73,16 @@ void wait_in_steps(const Waiting& waiting, const std::function<bool(milliseconds
   }
 }
 
+bool becomes_true(const std::function<bool()>& is_done, milliseconds limit,
+                  std::chrono::microseconds pause) {
+  const auto end = Clock::now() + limit;
+  while (!is_done()) {
+    if (Clock::now() >= end) return false;
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
 void wait_abortable(const Waiting& waiting, const std::function<bool(milliseconds)>& wait,
                     const std::function<void()>& abort) {
   std::optional<Watchdog::Scope> scope;

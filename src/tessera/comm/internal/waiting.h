@@ -24,11 +24,18 @@ struct Waiting {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
+/// Asks again and again, for at most that long. Returns the last answer.
+bool becomes_true(const std::function<bool()>& is_done, std::chrono::milliseconds limit,
+                  std::chrono::microseconds pause);
+
 /// Calls `step` until it returns true; each call waits at most the given time. CommError if `step`
 /// throws, a rank is lost or the timeout expires: it names the operation, the time, and the missing
 /// rank or the operations of all ranks.
 void wait_in_steps(const Waiting& waiting,
                    const std::function<bool(std::chrono::milliseconds)>& step);
+
+/// Asks again and again, for at most that long. Returns the last answer.
+bool becomes_true(const std::function<bool()>& is_done, std::chrono::milliseconds limit);
 
 /// The same for a wait that cannot be split into steps, but can be aborted from another thread.
 void wait_abortable(const Waiting& waiting,

@@ -273,7 +273,7 @@ void Ddp::State::recover() {
   if (num_started > 0) {
     throw StateError("a reduction is in flight; call finish_reduce() before recover()");
   }
-  const at::Tensor number = at::scalar_tensor(report.pass.pass, at::kLong).to(group.device());
+  const at::Tensor number = at::scalar_tensor(report.pass.pass, at::kLong);
   report.pass = {.pass = all_reduce(number, group, ReduceOp::kMax).wait().item<int64_t>()};
   failure.clear();
   is_failure_told = false;
@@ -287,9 +287,7 @@ std::vector<size_t> Ddp::State::agreed_order() const {
   for (size_t i = trained.size(); i-- > 0;) {
     if (!is_ready[i]) order.push_back(static_cast<int64_t>(i));
   }
-  const auto device = trained[0].original.device();
-  const at::Tensor agreed =
-      broadcast(at::tensor(order, at::kLong).to(device), GroupRank{0}, group).wait().cpu();
+  const at::Tensor agreed = broadcast(at::tensor(order, at::kLong), GroupRank{0}, group).wait();
   const auto* const begin = agreed.const_data_ptr<int64_t>();
   return {begin, begin + agreed.numel()};
 }

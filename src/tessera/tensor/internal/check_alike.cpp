@@ -21,13 +21,10 @@ int64_t hash_of(const std::string& text) {
 // The maximum of each entry over all ranks.
 std::array<int64_t, 3> largest_of_all(std::span<const Group> groups,
                                       const std::array<int64_t, 3>& mine) {
-  at::Tensor entries = at::empty({3}, at::kLong);
-  std::ranges::copy(mine, entries.mutable_data_ptr<int64_t>());
-  for (const Group& group : groups) {
-    entries = all_reduce(entries.to(group.device()), group, ReduceOp::kMax).wait();
-  }
-  const at::Tensor here = entries.cpu();
-  const auto* const all = here.const_data_ptr<int64_t>();
+  const at::Tensor entries = at::empty({3}, at::kLong);
+  auto* const all = entries.mutable_data_ptr<int64_t>();
+  std::ranges::copy(mine, all);
+  for (const Group& group : groups) (void)all_reduce(entries, group, ReduceOp::kMax).wait();
   return {all[0], all[1], all[2]};
 }
 

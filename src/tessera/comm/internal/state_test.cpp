@@ -1,0 +1,78 @@
+#include "tessera/comm/internal/state.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tessera {
+
+using namespace comm::detail;
+
+namespace {
+
+struct Ends {
+  int shutdowns = 0;
+  int destructions = 0;
+};
+
+class Engineless : public c10d::Backend {
+ public:
+  Engineless(std::string name, Ends& ends) : Backend(0, 2), name_(std::move(name)), ends_(ends) {}
+  ~Engineless() override { ++ends_.destructions; }
+  const std::string getBackendName() const override { return name_; }
+  void shutdown() override { ++ends_.shutdowns; }
+
+ private:
+  std::string name_;
+  Ends& ends_;
+};
+
+// A world with connected communicators of these engines.
+struct Connected {
+  explicit Connected(const std::vector<std::string>& engines) : ends(engines.size()) {
+    for (size_t i = 0; i < engines.size(); ++i) {
+      communicators.push_back(world.communicator(
+          std::to_string(i), [] { return std::make_shared<Communicator>(2, nullptr, nullptr); }));
+      communicators[i]->backend(
+          [&] { return c10::make_intrusive<Engineless>(engines[i], ends[i]); });
+    }
+  }
+  std::vector<Ends> ends;  // Before the world, which is destroyed first.
+  WorldState world;
+  std::vector<std::shared_ptr<Communicator>> communicators;
+};
+
+// Destroying a communicator of NCCL may wait for the kernels of another.
+TEST(WorldState, AbandonsAllCommunicatorsIfOperationsOfNcclMayNotEnd) {
+  Connected made({"nccl", "gloo", "nccl"});
+  EXPECT_TRUE(made.world.can_finish_nccl());
+  made.communicators[0]->poison("a rank was lost");
+  EXPECT_FALSE(made.world.can_finish_nccl());
+  made.world.close();
+  for (const Ends& ends : made.ends) {
+    EXPECT_EQ(ends.shutdowns, 0);
+    EXPECT_EQ(ends.destructions, 0);
+  }
+}
+
+TEST(WorldState, ReleasesCommunicatorsOfNcclThatHaveEnded) {
+  Connected made({"nccl", "gloo"});
+  made.world.nccl_has_ended = true;
+  made.world.close();
+  for (const Ends& ends : made.ends) {
+    EXPECT_EQ(ends.shutdowns, 1);
+    EXPECT_EQ(ends.destructions, 1);
+  }
+}
+
+TEST(WorldState, AbandonsOnlyWhatFailedWithoutNccl) {
+  Connected made({"gloo", "gloo"});
+  EXPECT_FALSE(made.world.can_finish_nccl());
+  made.communicators[0]->poison("a rank was lost");
+  made.world.close();
+  EXPECT_EQ(made.ends[0].destructions, 0);
+  EXPECT_EQ(made.ends[1].destructions, 1);
+}
+
+}  // namespace
+}  // namespace tessera
