@@ -12,11 +12,13 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
 #include "tessera/base/error.h"
 #include "tessera/base/text.h"
+#include "tessera/comm/recorded_operations.h"
 #include "tessera/layer/module_unit.h"
 #include "tessera/mesh/device_mesh.h"
 #include "tessera/optim/sgd.h"
@@ -412,6 +414,29 @@ TEST(FullyShardRules, RanksThatDifferAreRefused) {
     unfilled->unread.set_data(unallocated({3}, unfilled->unread.options()));
     const std::string values = refused(*unfilled, {.units = kUnits});
     RANK_EXPECT(contains(values, "'unread', which was built without memory")) << values;
+  });
+}
+
+// On whichever lane the groups of the mesh are; NCCL runs operations of one communicator in turns.
+TEST(FullyShardRules, GathersAndReductionsHaveLanesOfTheirOwn) {
+  run_ranks(2, [](World& world) {
+    for (const Lane lane : {Lane::kCompute, Lane::kReduce}) {
+      const auto net = make_net();
+      const DeviceMesh mesh(world, Layout::row_major({{"dp", 2}}), {{"dp", {.lane = lane}}});
+      const ShardedModule sharded = fully_shard(*net, mesh, {.units = kUnits});
+      const auto earlier = std::ssize(recorded_operations(world.group()).entries);
+      net->forward().sum().backward();
+      std::set<int64_t> gather;
+      std::set<int64_t> reduce;
+      const FlightDump made = recorded_operations(world.group());
+      for (auto i = earlier; i < std::ssize(made.entries); ++i) {
+        const FlightEntry& entry = made.entries[static_cast<size_t>(i)];
+        if (contains(entry.profiling_name, "all_gather")) gather.insert(entry.group_id);
+        if (contains(entry.profiling_name, "reduce_scatter")) reduce.insert(entry.group_id);
+      }
+      RANK_EXPECT(!gather.empty() && !reduce.empty());
+      for (const int64_t group : gather) RANK_EXPECT(!reduce.contains(group)) << to_string(lane);
+    }
   });
 }
 
