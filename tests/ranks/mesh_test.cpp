@@ -4,11 +4,16 @@
 
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "tessera/base/error.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/mesh/device_mesh.h"
+#include "tessera/mesh/realize.h"
+#include "tessera/plan/train_plan.h"
+#include "tests/testkit/contains.h"
 #include "tests/testkit/ranks.h"
+#include "tests/testkit/variable.h"
 
 namespace tessera {
 namespace {
@@ -188,6 +193,28 @@ TEST(Mesh, IsDestroyedAndMadeAgain) {
       const DeviceMesh mesh(world, layout, {{"dp", {.lane = Lane::kReduce}}});
       check_axes(mesh);
     }
+  });
+}
+
+// All ranks take part in a split, so that one which does not would leave the others waiting.
+TEST(Realize, RefusesAPlanWhoseGroupsOnlySomeRanksWouldSplit) {
+  run_ranks(2, [](World& world) {
+    std::optional<testkit::Variable> split;
+    if (world.rank().value == 1) split.emplace("TESSERA_NCCL_SPLIT", "1");
+    const World other =
+        World::connect({.backend = Backend::kGloo, .timeout = std::chrono::seconds(60)});
+    RANK_EXPECT(other.splits_nccl() == (world.rank().value == 1));
+    std::string refused;
+    try {
+      realize(train_plan(2, {.dp_replicate = 2}), other);
+    } catch (const ConfigError& error) {
+      refused = error.what();
+    }
+    RANK_EXPECT(testkit::contains(
+        refused, "the plans differ on the ranks of group world: rank 1 has group "))
+        << refused;
+    RANK_EXPECT(testkit::contains(refused, ", split, but rank 0 of the group has group "))
+        << refused;
   });
 }
 
