@@ -8,6 +8,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/checkpoint/load.h"
+#include "tessera/comm/collectives.h"
 #include "tessera/format/weight_files.h"
 #include "tessera/kernel/fp8.h"
 #include "tessera/layer/fp8.h"
@@ -162,6 +163,10 @@ TrainModel make_model(const TrainConfig& config, const WorldHandle& world,
   const LlamaConfig shape = shape_of(config.model);
   const LlamaOptions options{.dtype = dtype_of(config.train.dtype),
                              .device = device_of(config.train.device, world.device())};
+  if (config.train.fp8 != "none") {  // The GPUs of the ranks may differ.
+    check_together(world, "the rule that --fp8 needs GPUs with float8",
+                   [&] { check_fp8(options.device); });
+  }
   const ContextParallelOptions context = context_of(config.parallel);
   const RealizedPlan plan =
       realize(train_plan(world.size(), dims_of(config.parallel), context.sizes), world);
