@@ -1,6 +1,7 @@
 // The kernels of a GPU beside the same layers on a CPU, in double precision.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <array>
 #include <cmath>
@@ -256,13 +257,38 @@ TEST(Kernels, CrossEntropyWritesTheGradientOverLogitsThatNobodyHolds) {
   EXPECT_EQ(gradient_place, place);
 }
 
+// As a split backward pass does: for the input first, for the weights later.
+TEST(Kernels, CrossEntropyCanBeWalkedTwice) {
+  const at::Tensor weight = at::randn({64, 8}, kGpu).requires_grad_();
+  const at::Tensor x = at::randn({1, 4, 8}, kGpu).requires_grad_();
+  const at::Tensor targets = at::zeros({1, 4}, at::TensorOptions(kGpu).dtype(at::kLong));
+  const auto loss = [&] { return token_loss_sum(at::linear(x, weight), targets, -1); };
+  const Tensors wanted = torch::autograd::grad({loss()}, {x, weight});
+  const at::Tensor walked = loss();
+  const Tensors of_x = torch::autograd::grad({walked}, {x}, {}, /*retain_graph=*/true);
+  const Tensors of_weight = torch::autograd::grad({walked}, {weight});
+  EXPECT_TRUE(of_x[0].equal(wanted[0]));
+  EXPECT_TRUE(of_weight[0].equal(wanted[1]));
+}
+
+// Layers take what LibTorch's operators take.
+TEST(Kernels, OperandsOfOtherDtypesAndShapesAreThoseOfLibTorch) {
+  const at::Tensor x = at::randn({3, 64}, at::TensorOptions(kGpu).dtype(at::kBFloat16));
+  const at::Tensor row = at::randn({64}, at::TensorOptions(kGpu).dtype(at::kBFloat16));
+  EXPECT_TRUE(swiglu(x, row).equal(at::silu(x) * row));
+  EXPECT_TRUE(swiglu(x, x.to(at::kFloat)).equal(at::silu(x) * x.to(at::kFloat)));
+  const at::Tensor added = at::randn({3, 64}, kGpu);
+  EXPECT_TRUE(normed_sum(x, added, row, 1e-5).sum.equal(x + added));
+  EXPECT_TRUE(normed_sum(x, row, row, 1e-5).sum.equal(x + row));
+}
+
 // Wherever they are: some threads have one logit, some a pack of them.
 TEST(Kernels, LossesOfNonFiniteLogitsAreThoseOfLibTorch) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   at::manual_seed(8);
   for (const int64_t size : {33, 64, 8000}) {
-    at::Tensor logits = random({8, size});
+    at::Tensor logits = random({9, size});
     logits[0][0] = nan;
     logits[1][size - 1] = nan;
     logits[2].slice(0, 0, 16).fill_(nan);
@@ -271,6 +297,8 @@ TEST(Kernels, LossesOfNonFiniteLogitsAreThoseOfLibTorch) {
     logits[5][5] = -infinity;
     logits[6].fill_(-infinity);
     logits[7].slice(0, 2).fill_(-infinity);
+    logits[8].slice(0, 2).fill_(-infinity);
+    logits[8][size - 1] = nan;
     for (int64_t row = 0; row < logits.size(0); ++row) {
       const at::Tensor own = logits[row].view({1, 1, size});
       const at::Tensor target = at::ones({1, 1}, at::kLong);

@@ -27,7 +27,10 @@ extern "C" __global__ void cross_entropy(const T* logits, const i64* targets, i6
     const Pack pack = load(logits + column);
     Sum few{wide(pack.at[0]), 0};
     for (int i = 1; i < WIDTH; ++i) few.largest = fmaxf(few.largest, wide(pack.at[i]));
-    if (few.largest == NOTHING) continue;
+    if (few.largest == NOTHING) {  // Of a NaN and -infinity, too. NaN stays NaN.
+      for (int i = 0; i < WIDTH; ++i) own.sum += wide(pack.at[i]) == NOTHING ? 0 : wide(pack.at[i]);
+      continue;
+    }
     for (int i = 0; i < WIDTH; ++i) few.sum += __expf(wide(pack.at[i]) - few.largest);
     own = merged(own, few);
   }

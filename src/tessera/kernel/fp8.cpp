@@ -3,8 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
-#include <bit>
 #include <optional>
 
 #include "tessera/base/check.h"
@@ -208,18 +206,17 @@ GpuFp8Rows rows_of(const at::Tensor& matrix, const at::Tensor& largest) {
   const int64_t size = matrix.size(1);
   const int64_t width = pack_width(matrix, size);
   const int64_t packs = groups_of(size, width);
-  const auto wanted = static_cast<uint64_t>(groups_of(packs, kWantedPacks));
-  const int64_t threads = std::clamp(static_cast<int64_t>(std::bit_ceil(wanted)), kWarp, kThreads);
-  const int64_t rows_of_block = threads == kWarp ? kThreads / kWarp : 1;
+  const RowThreads threads = row_threads(groups_of(packs, kWantedPacks));
   GpuFp8Rows made = empty_rows(matrix, rows, size);
   kRows.launch(matrix.device(),
                {.dtype = matrix.scalar_type(),
                 .width = width,
-                .constants = constants(concat("-DTHREADS=", threads, " -DPACKS=",
-                                              groups_of(packs, threads), " -DKEPT=", kKeptPacks))},
-               {.blocks = groups_of(rows, rows_of_block), .threads = rows_of_block * threads},
-               matrix.const_data_ptr(), largest.defined() ? largest.const_data_ptr() : nullptr,
-               made.values.mutable_data_ptr(), made.scales.mutable_data_ptr(), rows, size);
+                .constants = constants(concat("-DTHREADS=", threads.of_row,
+                                              " -DPACKS=", groups_of(packs, threads.of_row),
+                                              " -DKEPT=", kKeptPacks))},
+               {.blocks = groups_of(rows, threads.rows), .threads = threads.of_block()},
+               matrix.const_data_ptr(), data_or_null(largest), made.values.mutable_data_ptr(),
+               made.scales.mutable_data_ptr(), rows, size);
   return made;
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/kernel/gpu_kernel.h"
 
 #include <algorithm>
+#include <bit>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -112,6 +113,18 @@ int64_t pack_width(at::TensorList tensors, int64_t size) {
         return is_packed(tensor, width * static_cast<int64_t>(tensor.element_size()), width);
       });
   return fits ? width : 1;
+}
+
+const void* data_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+}
+
+RowThreads row_threads(int64_t wanted) {
+  constexpr int64_t kWarp = 32;
+  constexpr int64_t kBlock = 256;
+  const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
+  const int64_t threads = std::clamp(rounded, kWarp, kBlock);
+  return {.of_row = threads, .rows = threads == kWarp ? kBlock / kWarp : 1};
 }
 
 // The text of a kernel is only put together if its form is new.

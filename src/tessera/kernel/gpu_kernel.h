@@ -31,6 +31,18 @@ bool has_kernels(const at::Tensor& tensor);
 /// not.
 int64_t pack_width(at::TensorList tensors, int64_t size);
 
+/// Where a tensor begins; null if it is undefined.
+const void* data_or_null(const at::Tensor& tensor);
+
+/// How the threads of a block share rows: a warp has a row, or the block has one.
+struct RowThreads {
+  int64_t of_row;
+  int64_t rows;  // Per block.
+  int64_t of_block() const { return of_row * rows; }
+};
+/// At least `wanted` threads for a row, but at most a block.
+RowThreads row_threads(int64_t wanted);
+
 /// One kernel, and what has been compiled of it.
 class GpuKernel {
  public:

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "tessera/base/text.h"
 #include "tessera/kernel/gpu_kernel.h"
@@ -108,32 +107,22 @@ extern "C" __global__ void add_norm_backward(const T* of_normed, const T* of_sum
 }
 )cuda");
 
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMaxThreads = 256;
 constexpr int64_t kMaxSize = 16384;  // Threads hold a row in registers.
 
-// How threads share the rows.
 struct Work {
   GpuKernel::Form form;
-  int64_t rows_per_block;
-  int64_t threads_per_block;
+  RowThreads threads;
 };
 
 Work work_for(at::TensorList tensors, int64_t size) {
   const int64_t width = pack_width(tensors, size);
   const int64_t packs = groups_of(size, width);
-  const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(packs)));
-  const int64_t threads = std::clamp(rounded, kWarp, kMaxThreads);
-  const int64_t rows = threads == kWarp ? kMaxThreads / kWarp : 1;
+  const RowThreads threads = row_threads(packs);
   return {{.dtype = tensors[0].scalar_type(),
            .width = width,
-           .constants = concat("-DTHREADS=", threads, " -DPACKS=", groups_of(packs, threads))},
-          rows,
-          rows * threads};
-}
-
-const void* data_or_null(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.const_data_ptr() : nullptr;
+           .constants =
+               concat("-DTHREADS=", threads.of_row, " -DPACKS=", groups_of(packs, threads.of_row))},
+          threads};
 }
 
 std::vector<at::Tensor> defined_of(std::vector<at::Tensor> tensors) {
@@ -157,7 +146,7 @@ GpuNorm add_norm_on_gpu(const at::Tensor& x, const at::Tensor& added, const at::
   const Work work = work_for(defined_of({x, added, weight, made.sum, made.normed}), size);
   kForward.launch(
       x.device(), work.form,
-      {.blocks = groups_of(rows, work.rows_per_block), .threads = work.threads_per_block},
+      {.blocks = groups_of(rows, work.threads.rows), .threads = work.threads.of_block()},
       x.const_data_ptr(), data_or_null(added), weight.const_data_ptr(), made.sum.mutable_data_ptr(),
       made.normed.mutable_data_ptr(), made.scales.mutable_data_ptr(), rows,
       static_cast<int32_t>(size), static_cast<float>(eps));
@@ -172,9 +161,9 @@ GpuNormGradients add_norm_backward_on_gpu(const at::Tensor& of_normed, const at:
   const int64_t rows = sum.numel() / size;
   const at::Tensor made = at::empty_like(sum);
   const Work work = work_for(defined_of({sum, of_normed, of_sum, weight, made}), size);
-  const int64_t blocks = std::min(groups_of(rows, work.rows_per_block), kMaxBlocks);
-  const at::Tensor of_weight = at::empty({blocks * work.rows_per_block, size}, scales.options());
-  kBackward.launch(sum.device(), work.form, {.blocks = blocks, .threads = work.threads_per_block},
+  const int64_t blocks = std::min(groups_of(rows, work.threads.rows), kMaxBlocks);
+  const at::Tensor of_weight = at::empty({blocks * work.threads.rows, size}, scales.options());
+  kBackward.launch(sum.device(), work.form, {.blocks = blocks, .threads = work.threads.of_block()},
                    of_normed.const_data_ptr(), data_or_null(of_sum), sum.const_data_ptr(),
                    weight.const_data_ptr(), scales.const_data_ptr(), made.mutable_data_ptr(),
                    of_weight.mutable_data_ptr(), rows, static_cast<int32_t>(size));

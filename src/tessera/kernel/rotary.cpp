@@ -59,19 +59,16 @@ void launch(const at::Tensor& heads, const at::Tensor& cosines, const at::Tensor
   const int64_t pairs = heads.size(3) / 2;
   const int64_t total = heads.numel() / 2 / width;
   TSR_CHECK(total <= INT32_MAX, "heads of shape ", heads.sizes(), " are too many for one call");
-  const auto address = [](const at::Tensor& table) {
-    return table.defined() ? table.const_data_ptr() : nullptr;
-  };
   // Rows may share one table.
   const bool has_rows = cosines.defined() && cosines.dim() == 4 && cosines.size(0) > 1;
   constexpr int64_t kThreads = 256;
   kRotate.launch(heads.device(), {.dtype = heads.scalar_type(), .width = width},
                  {.blocks = groups_of(total, kThreads), .threads = kThreads},
-                 heads.const_data_ptr(), out.mutable_data_ptr(), address(cosines), address(sines),
-                 static_cast<uint32_t>(total), static_cast<uint32_t>(heads.size(1)),
-                 static_cast<uint32_t>(heads.size(2)), static_cast<uint32_t>(pairs),
-                 strides_of(heads), strides_of(out), has_rows ? heads.size(1) * pairs : int64_t{0},
-                 static_cast<float>(sign));
+                 heads.const_data_ptr(), out.mutable_data_ptr(), data_or_null(cosines),
+                 data_or_null(sines), static_cast<uint32_t>(total),
+                 static_cast<uint32_t>(heads.size(1)), static_cast<uint32_t>(heads.size(2)),
+                 static_cast<uint32_t>(pairs), strides_of(heads), strides_of(out),
+                 has_rows ? heads.size(1) * pairs : int64_t{0}, static_cast<float>(sign));
 }
 
 }  // namespace

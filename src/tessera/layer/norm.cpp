@@ -81,8 +81,12 @@ class NormedSumOnGpu : public autograd::Function<NormedSumOnGpu> {
   }
 };
 
+bool is_alike(const at::Tensor& x, const at::Tensor& other) {
+  return x.scalar_type() == other.scalar_type() && x.device() == other.device();
+}
+
 bool fits_kernels(const at::Tensor& x, const at::Tensor& weight) {
-  return has_norm_kernels(x) && x.scalar_type() == weight.scalar_type();
+  return has_norm_kernels(x) && is_alike(x, weight) && weight.numel() == x.size(-1);
 }
 
 NormedSum normed_on_gpu(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
@@ -105,7 +109,8 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 
 NormedSum normed_sum(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
                      double eps) {
-  if (fits_kernels(x, weight)) return normed_on_gpu(x, added, weight, eps);
+  const bool fits = !added.defined() || (is_alike(x, added) && x.sizes() == added.sizes());
+  if (fits && fits_kernels(x, weight)) return normed_on_gpu(x, added, weight, eps);
   const at::Tensor sum = added.defined() ? x + added : x;
   return {sum, rms_norm(sum, weight, eps)};
 }

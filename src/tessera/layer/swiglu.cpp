@@ -43,8 +43,10 @@ class SwiGluOnGpu : public autograd::Function<SwiGluOnGpu> {
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  if (!has_kernels(gate) || gate.numel() == 0) return at::silu(gate) * up;
-  return SwiGluOnGpu::apply(gate, up);
+  const bool alike = up.sizes() == gate.sizes() && up.scalar_type() == gate.scalar_type() &&
+                     up.device() == gate.device();
+  const bool fits = alike && has_kernels(gate) && gate.numel() > 0;
+  return fits ? SwiGluOnGpu::apply(gate, up) : at::silu(gate) * up;
 }
 
 }  // namespace tessera

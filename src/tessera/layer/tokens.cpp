@@ -7,6 +7,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "tessera/base/check.h"
 #include "tessera/kernel/cross_entropy.h"
@@ -59,7 +60,9 @@ class TokenLosses : public autograd::Function<TokenLosses> {
     auto& saved = context->saved_data;
     const at::Tensor rows = saved["rows"].toTensor();
     constexpr size_t kOwn = 1;  // The rows themselves.
-    const at::Tensor out = rows.storage().use_count() > kOwn ? at::empty_like(rows) : rows;
+    const bool is_read_again =
+        rows.storage().use_count() > kOwn || autograd::get_current_graph_task_keep_graph();
+    const at::Tensor out = is_read_again ? at::empty_like(rows) : rows;
     cross_entropy_backward_on_gpu(gradients[0].contiguous(), rows, saved["targets"].toTensor(),
                                   saved["log_sums"].toTensor(), saved["ignored"].toInt(), out);
     return {out.view(saved["shape"].toIntVector()), {}, {}};
@@ -72,6 +75,15 @@ class TokenLosses : public autograd::Function<TokenLosses> {
     return logits.flatten(0, 1);
   }
 };
+
+void check_targets(const at::Tensor& logits, const at::Tensor& targets) {
+  TSR_CHECK(logits.dim() == 3 && logits.sizes().slice(0, 2) == targets.sizes(), "logits of shape ",
+            logits.sizes(), " do not match targets of shape ", targets.sizes());
+  TSR_CHECK(targets.scalar_type() == at::kLong && targets.device() == logits.device(),
+            "targets are ", targets.scalar_type(), " on ", targets.device().str(),
+            "; convert them to int64 (Long) on ", logits.device().str(),
+            ", the device of the logits");
+}
 
 }  // namespace
 
@@ -89,12 +101,12 @@ at::Tensor embed(const at::Tensor& tokens, const at::Tensor& weight) {
 
 at::Tensor token_loss(const at::Tensor& logits, const at::Tensor& targets) {
   check_tokens(targets, logits.size(-1));
-  TSR_CHECK(logits.sizes().slice(0, 2) == targets.sizes(), "logits of shape ", logits.sizes(),
-            " do not match targets of shape ", targets.sizes());
+  check_targets(logits, targets);
   return at::cross_entropy_loss(wide_rows(logits), targets.flatten());
 }
 
 at::Tensor token_loss_sum(const at::Tensor& logits, const at::Tensor& targets, int64_t ignored) {
+  check_targets(logits, targets);
   if (has_kernels(logits)) return TokenLosses::apply(logits, targets, ignored).sum();
   return at::cross_entropy_loss(wide_rows(logits), targets.flatten(), {}, at::Reduction::Sum,
                                 ignored);

@@ -47,6 +47,11 @@ TEST(TokenLoss, RefusesTargetsOfAnotherShapeOrVocabulary) {
   const at::Tensor logits = at::zeros({1, 3, 8});
   EXPECT_THROW(token_loss(logits, ids({0, 7})), ConfigError);
   EXPECT_THROW(token_loss(logits, ids({0, 8, 3})), ConfigError);
+  EXPECT_THROW(token_loss_sum(logits, ids({0, 7}), kIgnoredTarget), ConfigError);
+  EXPECT_EQ(
+      message_of<ConfigError>(
+          [&] { token_loss_sum(logits, ids({0, 7, 3}).to(at::kInt), kIgnoredTarget); }),
+      "targets are Int on cpu; convert them to int64 (Long) on cpu, the device of the logits");
 }
 
 }  // namespace
