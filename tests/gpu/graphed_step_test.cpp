@@ -1,5 +1,6 @@
 // Steps that a GPU repeats from a recording, beside the same steps without.
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -146,6 +147,25 @@ TEST(GpuGraph, RefusesWorkThatWaitsForTheGpu) {
   graph->record([&] { doubled = x * 2; });
   graph->replay();
   EXPECT_EQ(doubled.sum().item<float>(), 8);
+}
+
+int64_t reserved_bytes() {
+  namespace memory = c10::cuda::CUDACachingAllocator;
+  memory::emptyCache();
+  constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return memory::getDeviceStats(0).reserved_bytes.at(kAll).current;
+}
+
+TEST(GpuGraph, ARecordingThatFailsGivesItsMemoryBack) {
+  const at::Tensor x = at::ones({1 << 24}, at::kCUDA);
+  const auto graph = make_gpu_graph(x.device());
+  const int64_t before = reserved_bytes();
+  EXPECT_THROW(graph->record([&] {
+    const at::Tensor doubled = x * 2;
+    (void)doubled[0].item<float>();
+  }),
+               StateError);
+  EXPECT_EQ(reserved_bytes(), before);
 }
 
 TEST(GpuGraph, RepeatsWorkWithNewInputs) {

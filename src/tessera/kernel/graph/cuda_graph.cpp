@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <functional>
 #include <optional>
 
 #include "tessera/base/check.h"
@@ -70,23 +71,25 @@ class CudaGraph final : public GpuGraph {
   }
 
   void abandon(at::cuda::MempoolId_t pool) {
-    try {
-      graph_->capture_end();
-    } catch (const std::exception&) {
-      release(pool);
-    }
+    try_to([&] { graph_->capture_end(); });
     graph_.reset();
+    const c10::DeviceIndex gpu = stream_.device_index();
+    namespace memory = c10::cuda::CUDACachingAllocator;
+    // A recording that ends with an error keeps its pools. How many of the steps of its end it has
+    // made before that differs between versions of LibTorch.
+    if (memory::getPoolUseCount(gpu, pool) == 0) return;
+    at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
+    try_to([&] { memory::endAllocateToPool(gpu, pool); });
+    try_to([&] { pinned->end_allocate_to_pool(pool); });
+    try_to([&] { memory::releasePool(gpu, pool); });
+    try_to([&] { pinned->release_pool(pool); });
   }
 
-  // A recording that ends with an error keeps its pools, unless the error came after their end.
-  void release(at::cuda::MempoolId_t pool) {
+  // The first error is the one to report.
+  static void try_to(const std::function<void()>& do_it) {
     try {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(stream_.device_index(), pool);
-      c10::cuda::CUDACachingAllocator::releasePool(stream_.device_index(), pool);
-      at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
-      pinned->end_allocate_to_pool(pool);
-      pinned->release_pool(pool);
-    } catch (const std::exception&) {  // The first error is the one to report.
+      do_it();
+    } catch (const std::exception&) {
     }
   }
 
