@@ -53,13 +53,14 @@ speed() { python3 bench/peers/torch_train.py gpu build/gpu/bin/tessera "$@"; }
 # Each kernel under the checkers of NVIDIA's toolkit. Without LibTorch's cache each tensor is an allocation of its own, whose bounds memcheck knows. Products are those of
 # cuBLAS, which is not ours to check. A seed of one's own means one round of random shapes.
 sanitize() {
-  local tool
+  local tool seed=${TESSERA_SEED-$RANDOM}
   command -v compute-sanitizer >/dev/null || {
     echo "gpu.sh: there is no compute-sanitizer, so memory and races were not checked; it comes with NVIDIA's CUDA toolkit" >&2
     exit 1
   }
+  echo "gpu.sh: random shapes of TESSERA_SEED=$seed"
   for tool in memcheck racecheck synccheck; do
-    TESSERA_SEED=${TESSERA_SEED-$RANDOM} PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$tool" --error-exitcode 1 \
+    TESSERA_SEED=$seed PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$tool" --error-exitcode 1 \
       build/gpu/tests/gpu_test --gtest_filter='Kernels.*-Kernels.ProductsInFloat8'
   done
 }

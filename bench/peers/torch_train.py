@@ -206,6 +206,8 @@ def make_inputs(folder, shape, heads=8, device="cpu"):
     config = LlamaConfig(num_attention_heads=heads, num_key_value_heads=heads, max_position_embeddings=2048, **shape)
     with torch.device(device):
         LlamaForCausalLM(config).save_pretrained(folder / "model")
+    if device == "cuda":
+        torch.cuda.empty_cache()  # Both sides need the memory.
     tokens = numpy.random.default_rng(0).integers(0, shape["vocab_size"], 1 << 16)
     tokens.astype("<u2").tofile(folder / "tokens.bin")
 
