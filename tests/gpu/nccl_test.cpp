@@ -1,6 +1,7 @@
 // The NCCL engine on a real GPU. NCCL refuses two ranks on one GPU, so the communicator has one
 // member.
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -78,12 +79,15 @@ TEST(Nccl, IsTheDefaultWhereCudaIsPresent) {
 
 // NCCL refuses ranks that share a GPU, so that such worlds talk over Gloo.
 TEST(Nccl, RanksThatShareAGpuUseGloo) {
-  testkit::run_ranks(2, [](World&) {
+  const int64_t gpus = c10::cuda::device_count();
+  testkit::run_ranks(gpus + 1, [gpus](World&) {
     World world = World::connect({.timeout = std::chrono::seconds(60)});
     RANK_EXPECT(world.backend() == Backend::kGloo);
-    RANK_EXPECT(world.device() == at::Device(at::kCUDA, 0));
-    const at::Tensor one = at::ones({2}, world.device());
-    RANK_EXPECT(all_reduce(one, world.group()).wait().equal(at::full({2}, 2.0, world.device())));
+    const auto gpu = static_cast<c10::DeviceIndex>(world.rank().value % gpus);
+    RANK_EXPECT(world.device() == at::Device(at::kCUDA, gpu));
+    const at::Tensor ones = at::ones({2}, world.device());
+    RANK_EXPECT(all_reduce(ones, world.group()).wait().sum().item<float>() ==
+                2.0F * static_cast<float>(gpus + 1));
     world.close();
   });
 }

@@ -129,19 +129,26 @@ void check_uneven_gather(const Group& group) {
   }
 }
 
+// A device whose tensors the group sends over Gloo, since NCCL cannot do everything.
+at::TensorOptions over_gloo(const Group& group) {
+  return group.backend() == Backend::kNccl ? at::TensorOptions(at::kCPU) : here();
+}
+
 // The only reduction over Gloo that supports bitwise operations.
 void check_bits(const Group& group, int64_t me) {
+  const auto bits = [&](int64_t rank) {
+    return values(rank, {group.size()}, at::kInt).to(over_gloo(group).device());
+  };
   using Combine = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
   const std::vector<std::pair<ReduceOp, Combine>> ops{{ReduceOp::kBitAnd, at::bitwise_and},
                                                       {ReduceOp::kBitOr, at::bitwise_or},
                                                       {ReduceOp::kBitXor, at::bitwise_xor}};
-  const int64_t rows = group.size();
   for (const auto& [op, combine] : ops) {
-    at::Tensor whole = values(group.ranks().front().value, {rows}, at::kInt);
+    at::Tensor whole = bits(group.ranks().front().value);
     for (const GlobalRank rank : std::span(group.ranks()).subspan(1)) {
-      whole = combine(whole, values(rank.value, {rows}, at::kInt));
+      whole = combine(whole, bits(rank.value));
     }
-    const at::Tensor mine = reduce_scatter(values(me, {rows}, at::kInt), group, op).wait();
+    const at::Tensor mine = reduce_scatter(bits(me), group, op).wait();
     RANK_EXPECT(mine.equal(whole.narrow(0, group.rank().value, 1)));
   }
 }
@@ -294,11 +301,12 @@ void check_ends(const Group& group) {
     ended.get_future().wait();
     return std::move(work).wait();
   };
-  const at::Tensor ones = at::ones({2 * group.size()}, here());
-  const at::Tensor large = at::ones({1 << 18}, here());
+  const at::TensorOptions options = over_gloo(group);
+  const at::Tensor ones = at::ones({2 * group.size()}, options);
+  const at::Tensor large = at::ones({1 << 18}, options);
   RANK_EXPECT(seen_end(all_reduce(ones.clone(), group)).equal(ones * group.size()));
   RANK_EXPECT(seen_end(all_gather(large, group)).equal(large.repeat({group.size()})));
-  RANK_EXPECT(seen_end(reduce_scatter(ones, group)).equal(at::full({2}, group.size(), here())));
+  RANK_EXPECT(seen_end(reduce_scatter(ones, group)).equal(at::full({2}, group.size(), options)));
 }
 
 // The root by its global rank or by its group rank.

@@ -37,6 +37,9 @@ std::vector<Sizes> exchange_shapes(const at::Tensor& tensor, const Group& group)
   constexpr int64_t kMostDims = 16;
   TSR_CHECK(tensor.dim() < kMostDims, "all_gather supports less than ", kMostDims,
             " dimensions, but the tensor has ", tensor.dim());
+  if (group.backend() == Backend::kFake) {  // Nobody else says theirs.
+    return std::vector<Sizes>(static_cast<size_t>(group.size()), tensor.sizes().vec());
+  }
   const at::Tensor mine = at::zeros({1, kMostDims}, at::kLong);
   auto* const words = mine.mutable_data_ptr<int64_t>();
   words[0] = tensor.dim();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
@@ -20,15 +21,18 @@ bool is_alone(const Group& group) {
   return group.size() == 1 || group.backend() == Backend::kFake;
 }
 
-// Other ranks or another lane with the options of a group.
+// Other ranks or another lane, with the name, back end, timeout and NCCL options of a group.
 Group group_like(const Group& group, const RankGroup& ranks, Lane lane) {
   const GroupState& state = group.state();
   state.world().check_open();
   if (ranks == state.ranks() && lane == state.lane()) return group;
   // Keeps the world alive by keeping a group of it.
   const std::shared_ptr<WorldState> world(std::make_shared<Group>(group), &state.world());
-  const GroupOptions options{
-      .name = state.name(), .lane = lane, .backend = state.backend(), .timeout = state.timeout()};
+  const GroupOptions options{.name = state.name(),
+                             .lane = lane,
+                             .backend = state.backend(),
+                             .timeout = state.timeout(),
+                             .nccl = state.nccl()};
   return Group(std::make_shared<GroupState>(world, ranks, options));
 }
 
@@ -66,11 +70,20 @@ Group neighbours(const Group& group, int64_t size) {
 }
 
 void wait_until(const Group& group, std::string_view what, const std::function<bool()>& is_done) {
-  constexpr std::chrono::microseconds kNoPause{0};
+  using std::chrono::milliseconds;
+  constexpr std::chrono::microseconds kPause{200};
+  const WorldState& world = group.state().world();
+  if (world.launch.world_size == 1) {  // There is no rank to wait for, and so no timeout.
+    while (!becomes_true(is_done, milliseconds(1000), kNoPause)) continue;
+    return;
+  }
+  bool takes_long = false;
   const auto wait = [&](const Waiting& waiting) {
-    wait_in_steps(waiting, [&](auto step) { return becomes_true(is_done, step, kNoPause); });
+    wait_in_steps(waiting, [&](milliseconds limit) {
+      return becomes_true(is_done, limit, std::exchange(takes_long, true) ? kPause : kNoPause);
+    });
   };
-  watch_all(group.state().world(), std::string(what), group.timeout(), wait);
+  watch_all(world, std::string(what), group.timeout(), wait);
 }
 
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {

@@ -31,8 +31,8 @@ struct GroupOptions {
   NcclOptions nccl = {};                                            // Ignored by other back ends.
   bool sharp = false;  // With NCCL: create it while NCCL_COLLNET_ENABLE=1 is set.
   /// With NCCL and TESSERA_NCCL_SPLIT=1: split its communicator from that of all ranks, in which
-  /// all of them take part. So each rank of the world must make one such group of several ranks, as
-  /// many groups after its start as the others.
+  /// all of them take part. So all ranks of the world must make such groups in the same order, each
+  /// rank as a member of exactly one at a time.
   bool split = false;
   /// Use a communicator of its own, which no other group shares. All members must make such groups
   /// of equal ranks in the same order.

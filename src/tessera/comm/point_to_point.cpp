@@ -47,8 +47,8 @@ c10::intrusive_ptr<c10d::Work> start(c10d::Backend& engine, const Message& messa
                            : engine.recv(wire, peer, message.tag);
 }
 
-// A batch of NCCL, which begins when it ends. One that failed must end, too: until then the thread
-// would begin nothing else.
+// A batch of NCCL, whose messages begin when all of them are known. One that failed must be ended,
+// too: until then NCCL would begin nothing else of this thread.
 class Coalescing {
  public:
   explicit Coalescing(c10d::Backend& engine) : engine_(&engine) { engine.startCoalescing(); }
@@ -69,8 +69,9 @@ class Coalescing {
 
 enum class Form { kSingle, kBatch };
 
-// NCCL coalesces a batch, so that ranks that send to each other do not deadlock: also one of a
-// single message, since only coalesced messages meet coalesced ones. Of none it makes no handle.
+// NCCL coalesces a batch, so that ranks that send to each other do not deadlock. It must coalesce a
+// batch of one message as well, since only coalesced messages meet coalesced ones, but not one of
+// none, for which it makes no handle.
 void start_all(PendingOperation& operation, std::vector<Message> messages, Form form) {
   const bool is_batch = form == Form::kBatch && !messages.empty();
   std::optional<Coalescing> coalescing;

@@ -35,7 +35,7 @@ class [[nodiscard]] Work {
   Work& operator=(Work&&) = delete;
   ~Work();
 
-  /// Whether wait() would return at once. For point-to-point operations it is only known after
+  /// Whether it has ended, also on the GPU. For point-to-point operations it is only known after
   /// wait().
   bool is_complete() const;
   /// Calls `callback` once the operation has ended, maybe at once, or on a thread of its own. Only
@@ -43,7 +43,8 @@ class [[nodiscard]] Work {
   /// never. For measurements: destroying the Work without wait() then blocks until its end.
   void on_complete(std::function<void()> callback);
   /// The result. CommError if the operation failed or took longer than the group's timeout. Over
-  /// NCCL the GPU waits instead of the host, which learns of failures in its next wait.
+  /// NCCL the GPU waits instead of the host, which learns of failures where it waits itself, e.g.
+  /// in barrier().
   at::Tensor wait() &&;
 
  private:

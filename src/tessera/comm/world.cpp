@@ -48,7 +48,9 @@ void wait_for_all(const WorldState& world, const std::string& place,
 void finish_nccl(WorldState& world) {
   if (!world.can_finish_nccl()) return;
   const auto end = [device = world.device] {
-    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    const c10::impl::VirtualGuardImpl gpus(device.type());
+    gpus.setDevice(device);  // Of this thread, which would begin to use GPU 0 otherwise.
+    gpus.synchronizeDevice(device.index());
   };
   watch_all(world, "the last operations of the GPU", world.timeout,
             [&](const Waiting& waiting) { run_watched(waiting, end); });

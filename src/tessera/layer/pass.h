@@ -74,8 +74,8 @@ struct Pass {
   const TensorParallel* tensor = nullptr;
   /// Null if this rank has whole sequences. It must live until the end of the backward pass.
   const ContextAttention* context = nullptr;
-  /// The position of each token of this rank in its document, [rows or 1, tokens] of int64, on the
-  /// device of the model; undefined: 0, 1, 2, …
+  /// The position of each token of this rank in its document, [rows or 1, tokens] of int64;
+  /// undefined: 0, 1, 2, … If they are on a GPU, layers wait for it to learn the largest.
   at::Tensor positions = {};
   /// The documents of the whole sequences; null if each row is one document.
   std::shared_ptr<const PackedRows> documents = nullptr;

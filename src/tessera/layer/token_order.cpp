@@ -7,6 +7,8 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "tessera/tensor/copied_to.h"
+
 namespace tessera {
 namespace {
 
@@ -118,9 +120,9 @@ struct Combine : autograd::Function<Combine> {
 
 TokenOrder order_by_expert(const at::Tensor& experts, int64_t num_experts) {
   TokenOrder order = order_on_cpu(experts.cpu(), num_experts);
-  order.tokens = order.tokens.to(experts.device());
-  order.rows = order.rows.to(experts.device());
-  if (order.kept.defined()) order.kept = order.kept.to(experts.device());
+  order.tokens = copied_to(experts.device(), order.tokens);
+  order.rows = copied_to(experts.device(), order.rows);
+  if (order.kept.defined()) order.kept = copied_to(experts.device(), order.kept);
   return order;
 }
 

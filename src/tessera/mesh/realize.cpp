@@ -76,12 +76,13 @@ Backend backend_of(const GroupSpec& spec, const WorldHandle& world) {
   return Backend::kAuto;
 }
 
-// Whole lines of a layout hold each rank of the world once; a group of lines that other layouts
-// have, too, is either the same on all of its ranks or on none, unless a list names them. NCCL
-// reads the variable for SHARP only if it connects by the store.
+// All ranks of the world take part in a split. They do if the layout has all of them, and its lines
+// are whole: then each rank is in one. Lines of a layout with a list of ranks may be those of
+// another layout on some ranks only. Groups for SHARP must connect one by one, with its variable.
 bool can_split(const GroupSpec& spec, const WorldHandle& world) {
-  return world.splits_nccl() && !spec.sharp && !spec.groups.layout().is_listed() &&
-         std::holds_alternative<Whole>(spec.groups.selection());
+  const Layout& layout = spec.groups.layout();
+  return world.splits_nccl() && !spec.sharp && layout.size() == world.size() &&
+         !layout.is_listed() && std::holds_alternative<Whole>(spec.groups.selection());
 }
 
 GroupRequest request_of(PlannedGroup group, const WorldHandle& world) {

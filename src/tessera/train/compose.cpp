@@ -13,6 +13,7 @@
 #include "tessera/parallel/fsdp/fsdp_stage.h"
 #include "tessera/parallel/tensor/tensor_units.h"
 #include "tessera/schedule/choose.h"
+#include "tessera/tensor/copied_to.h"
 #include "tessera/tensor/place_together.h"
 #include "tessera/train/model_stage.h"
 #include "tessera/train/train_balance.h"
@@ -37,6 +38,28 @@ void check_splits(std::span<const ModelStage> stages, const RealizedPlan& plan) 
               tp > 1 ? concat("tp ", tp) : concat("cp ", cp), " cannot split; ",
               tp > 1 ? "split its layers by parallelize_module() instead, or set tp to 1"
                      : "set cp to 1, or write a unit whose attention obeys Pass::context");
+  }
+}
+
+bool splits_backward(const Schedule& schedule) {
+  const auto splits = [](const Action& action) {
+    return std::ranges::any_of(
+        action.tasks(), [](const Task& task) { return task.type == ActionType::kInputGrad; });
+  };
+  return std::ranges::any_of(
+      schedule.rows(), [&](const ScheduleRow& row) { return std::ranges::any_of(row, splits); });
+}
+
+// A recomputed unit adds the weight gradients of its second run. Without Unit::defers it would run
+// again, and add them, both in I and in W.
+void check_recompute(std::span<const ModelStage> stages, const ComposeOptions& options) {
+  if (options.recompute == Recompute::kNone || !splits_backward(options.schedule)) return;
+  for (const ModelStage& stage : stages) {
+    const auto unit = std::ranges::find(stage.units, false, &Unit::defers);
+    TSR_CHECK(unit == stage.units.end(), "unit '", unit->name, "' computes all gradients at once, ",
+              "so it cannot be recomputed in schedule '", options.schedule.name(),
+              "', which computes weight gradients later; choose a schedule without I and W, e.g. "
+              "1f1b, or leave recompute out");
   }
 }
 
@@ -197,12 +220,11 @@ struct Splits {
     }
     const auto places = given.keywords->find(kPlaces);
     if (places != given.keywords->end()) {
-      made.places = own_positions(std::get<at::Tensor>(places->second)).to(device);
+      made.places = copied_to(device, own_positions(std::get<at::Tensor>(places->second)));
     }
     const auto length = given.keywords->find(kLength);
     if (length == given.keywords->end()) return made;
     made.positions = context->positions(std::get<int64_t>(length->second), made.documents.get());
-    if (made.positions.defined()) made.positions = made.positions.to(device);
     return made;
   }
 };
@@ -258,6 +280,7 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   check_graphs(model, plan, options);
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
   check_splits(stages, plan);
+  check_recompute(stages, options);
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   const auto context =

@@ -101,6 +101,33 @@ TEST(Compose, RefusesToSplitAModule) {
             "attention obeys Pass::context");
 }
 
+// Its weight gradients would be twice as large.
+TEST(Compose, RefusesToRecomputeAModuleWhoseWeightGradientsComeLater) {
+  const World world = World::connect(LaunchInfo{}, {});
+  const Model model = model_of({module_unit("net", torch::nn::Linear(3, 3))},
+                               [](const at::Tensor& y, const at::Tensor&) { return y.mean(); });
+  ScheduleRow row;
+  row.emplace_back(ActionType::kForward, 0, 0);
+  row.emplace_back(ActionType::kInputGrad, 0, 0);
+  row.emplace_back(ActionType::kWeightGrad, 0, 0);
+  const Schedule split("F I W", {.pp = 1, .num_stages = 1, .microbatches = 1}, {row});
+  const auto refusal = [&](const Schedule& schedule, Recompute recompute) {
+    try {
+      compose(model, realize(train_plan(1, {}), world),
+              {.batch = 4, .schedule = schedule, .recompute = recompute});
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(split, Recompute::kFull),
+            "unit 'net' computes all gradients at once, so it cannot be recomputed in schedule "
+            "'F I W', which computes weight gradients later; choose a schedule without I and W, "
+            "e.g. 1f1b, or leave recompute out");
+  EXPECT_EQ(refusal(one_rank(1), Recompute::kFull), "");
+  EXPECT_EQ(refusal(split, Recompute::kNone), "");
+}
+
 TEST(Compose, RefusesToRecordStepsThatDiffer) {
   const auto refusal = [&](int64_t ranks, Recompute recompute, bool routes) {
     const World world = World::fake(GlobalRank{0}, ranks);

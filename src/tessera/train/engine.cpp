@@ -11,17 +11,9 @@
 #include "tessera/comm/collectives.h"
 #include "tessera/layer/documents.h"
 #include "tessera/optim/clip.h"
+#include "tessera/tensor/copied_to.h"
 
 namespace tessera {
-namespace {
-
-// From pinned memory, so that the host does not wait for what the device does before.
-at::Tensor copied_to(at::Device device, const at::Tensor& tensor) {
-  const bool moves = tensor.is_cpu() && !device.is_cpu();
-  return moves ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor;
-}
-
-}  // namespace
 
 Span rows_of(int64_t batch, const Group& sharers) {
   const int64_t rank = sharers.rank().value;

@@ -158,7 +158,7 @@ void ReplicaCheck::check(const std::string& after) const {
   const std::vector<int64_t> own = digests();
   std::vector<Finding> findings;
   for (const Compared& compared : compared_) compare(compared, own, findings);
-  const at::Tensor any = at::full({1}, !findings.empty(), at::kInt).to(world_.device());
+  const at::Tensor any = at::full({1}, !findings.empty(), at::kInt);
   if (!all_reduce(any, world_, ReduceOp::kMax).wait().item<bool>()) return;
   Finding first;
   for (const auto& each : all_gather_object(findings, world_)) {

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -12,6 +13,7 @@
 #include <cmath>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/host_numbers.h"
 #include "tessera/optim/clip.h"
 #include "tessera/optim/grad_scaler.h"
 #include "tessera/optim/optimizer.h"
@@ -20,7 +22,6 @@
 #include "tessera/train/batch_source.h"
 #include "tessera/train/due.h"
 #include "tessera/train/engine.h"
-#include "tessera/train/host_numbers.h"
 #include "tessera/train/non_finite.h"
 
 namespace tessera {
@@ -123,8 +124,9 @@ struct QueuedStep {
 };
 
 void read_numbers(QueuedStep& step) {
-  step.metrics.loss = step.numbers[0];
-  step.metrics.grad_norm = step.numbers[1];
+  const std::vector<double> numbers = step.numbers.wait("the loss of a step");
+  step.metrics.loss = numbers[0];
+  step.metrics.grad_norm = numbers[1];
 }
 
 // Gradients are there until the next step begins.
@@ -291,7 +293,7 @@ class Loop {
     const at::Tensor norm = engine_.grad_norm() / scale;
     zero_or_nan_ += (loss + norm) * 0;
     QueuedStep step{.metrics = {.lr = rate},
-                    .numbers = HostNumbers({loss, norm}, engine_.plan().group("loss")),
+                    .numbers = HostNumbers(at::stack({loss, norm}), engine_.plan().group("loss")),
                     .tokens = tokens_of(batch, batches_.batch())};
     if (looks_for_spikes(options_)) {
       read_numbers(step);

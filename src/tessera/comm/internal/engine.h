@@ -20,7 +20,7 @@ struct CommunicatorRequest {
   c10::intrusive_ptr<c10d::Store> store =
       {};                 // The store for its members; no other communicator uses these keys.
   std::string name = "";  // Of its group, for messages of the engine.
-  RankGroup ranks = {};   // The same.
+  RankGroup ranks = {};   // Of its group, for messages of the engine.
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};

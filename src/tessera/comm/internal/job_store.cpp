@@ -1,19 +1,10 @@
 #include "tessera/comm/internal/job_store.h"
 
 #include "tessera/base/check.h"
+#include "tessera/comm/internal/store_bytes.h"
 
 namespace tessera::comm::detail {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-
-std::string text_of(const Bytes& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
-
-Bytes bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
 
 std::vector<std::string> with_time(std::chrono::milliseconds time,
                                    const std::vector<std::string>& keys) {
@@ -44,15 +35,16 @@ std::vector<std::string> JobStore::ask(StoreOp op, std::vector<std::string> fiel
                          answer.fields.empty() ? "" : ": " + answer.fields.front()));
 }
 
-void JobStore::set(const std::string& key, const Bytes& value) {
+void JobStore::set(const std::string& key, const StoreBytes& value) {
   ask(StoreOp::kSet, {key, text_of(value)});
 }
 
-Bytes JobStore::compareSet(const std::string& key, const Bytes& expected, const Bytes& desired) {
+StoreBytes JobStore::compareSet(const std::string& key, const StoreBytes& expected,
+                                const StoreBytes& desired) {
   return bytes_of(ask(StoreOp::kCompareSet, {key, text_of(expected), text_of(desired)}).at(0));
 }
 
-Bytes JobStore::get(const std::string& key) {
+StoreBytes JobStore::get(const std::string& key) {
   return multiGet({key}).at(0);
 }
 
@@ -83,19 +75,20 @@ void JobStore::wait(const std::vector<std::string>& keys,
   ask(StoreOp::kWait, with_time(timeout, keys), timeout);
 }
 
-void JobStore::append(const std::string& key, const Bytes& value) {
+void JobStore::append(const std::string& key, const StoreBytes& value) {
   ask(StoreOp::kAppend, {key, text_of(value)});
 }
 
-std::vector<Bytes> JobStore::multiGet(const std::vector<std::string>& keys) {
-  std::vector<Bytes> values;
+std::vector<StoreBytes> JobStore::multiGet(const std::vector<std::string>& keys) {
+  std::vector<StoreBytes> values;
   for (const std::string& value : ask(StoreOp::kGet, with_time(timeout_, keys), timeout_)) {
     values.push_back(bytes_of(value));
   }
   return values;
 }
 
-void JobStore::multiSet(const std::vector<std::string>& keys, const std::vector<Bytes>& values) {
+void JobStore::multiSet(const std::vector<std::string>& keys,
+                        const std::vector<StoreBytes>& values) {
   TSR_CHECK(keys.size() == values.size(), "multiSet got ", keys.size(), " keys, but ",
             values.size(), " values; pass one value per key");
   std::vector<std::string> fields;

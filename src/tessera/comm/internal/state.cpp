@@ -181,15 +181,19 @@ void WorldState::check_open() const {
   if (!is_open()) throw StateError("the world was closed; connect again before using its groups");
 }
 
-bool WorldState::can_finish_nccl() const {
+// One that connects holds its own mutex and waits for that of the world, so they are asked without
+// the latter.
+std::vector<std::shared_ptr<Communicator>> WorldState::communicators() const {
   const std::lock_guard lock(mutex_);
-  const auto is_usable = [](const auto& one) { return one.second->is_usable(); };
-  return has_nccl() && std::ranges::all_of(communicators_, is_usable);
+  std::vector<std::shared_ptr<Communicator>> all;
+  for (const auto& [key, communicator] : communicators_) all.push_back(communicator);
+  return all;
 }
 
-bool WorldState::has_nccl() const {
-  const auto is_nccl = [](const auto& one) { return one.second->is_nccl(); };
-  return std::ranges::any_of(communicators_, is_nccl);
+bool WorldState::can_finish_nccl() const {
+  const std::vector<std::shared_ptr<Communicator>> all = communicators();
+  return std::ranges::any_of(all, &Communicator::is_nccl) &&
+         std::ranges::all_of(all, &Communicator::is_usable);
 }
 
 void WorldState::close() {
@@ -199,12 +203,16 @@ void WorldState::close() {
     const std::lock_guard lock(attached_mutex_);
     attached.swap(attached_);
   }
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  const bool abandons = has_nccl() && !nccl_has_ended;
-  for (auto& [key, communicator] : communicators_) {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  const std::vector<std::shared_ptr<Communicator>> all = communicators();
+  const bool abandons = !nccl_has_ended && std::ranges::any_of(all, &Communicator::is_nccl);
+  for (const auto& communicator : all) {
     communicator->close(abandons ? Communicator::End::kAbandon : Communicator::End::kRelease);
   }
+  const std::lock_guard lock(mutex_);
   communicators_.clear();
   engines_.clear();
 }

@@ -37,7 +37,7 @@ class Communicator {
   /// Whether its ranks, or those of each host, share memory; known once it is connected.
   bool by_memory() const { return by_memory_; }
   bool partly_by_memory() const { return partly_by_memory_; }
-  /// The same.
+  /// Whether NCCL made it; known once it is connected.
   bool is_nccl() const { return is_nccl_; }
 
   /// Collectives have one count; messages have one per peer and direction.
@@ -58,8 +58,10 @@ class Communicator {
   bool is_usable() const;
   /// CommError if the connection is unusable.
   void check_usable(const std::string& group) const;
-  /// Releases the connection, or abandons it, so that nothing waits for its operations.
-  enum class End { kRelease, kAbandon };
+  enum class End {
+    kRelease,  // Waits for its operations.
+    kAbandon,  // Waits for nothing.
+  };
   void close(End end);
 
  private:
@@ -109,7 +111,7 @@ class WorldState {
   void close();
 
  private:
-  bool has_nccl() const;  // The mutex is held.
+  std::vector<std::shared_ptr<Communicator>> communicators() const;
 
   mutable std::mutex mutex_;
   std::mutex attached_mutex_;
@@ -140,6 +142,7 @@ class GroupState {
   Backend backend() const { return options_.backend; }
   Lane lane() const { return options_.lane; }
   std::chrono::milliseconds timeout() const { return *options_.timeout; }
+  const NcclOptions& nccl() const { return options_.nccl; }
   void set_timeout(std::chrono::milliseconds timeout);
   /// Groups with equal keys are equal and share a communicator.
   const std::string& key() const { return key_; }

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
+
+#include "tessera/comm/groups.h"
+#include "tessera/comm/world.h"
 
 namespace tessera {
 
@@ -72,6 +76,24 @@ TEST(WorldState, AbandonsOnlyWhatFailedWithoutNccl) {
   made.world.close();
   EXPECT_EQ(made.ends[0].destructions, 0);
   EXPECT_EQ(made.ends[1].destructions, 1);
+}
+
+TEST(Groups, AnotherLaneKeepsTheOptionsOfTheGroup) {
+  const World world = World::fake(GlobalRank{0}, 2);
+  const GroupOptions options{.timeout = std::chrono::milliseconds(7), .nccl = {.max_ctas = 4}};
+  const Group group = world.group({GlobalRank{0}, GlobalRank{1}}, options);
+  const Group other = on_lane(group, Lane::kGather);
+  EXPECT_EQ(other.lane(), Lane::kGather);
+  EXPECT_EQ(other.timeout(), group.timeout());
+  EXPECT_EQ(other.state().nccl(), options.nccl);
+}
+
+// There is no rank that it could wait for in vain.
+TEST(Groups, AWorldOfOneRankWaitsWithoutATimeout) {
+  const World world = World::connect(LaunchInfo{}, {.timeout = std::chrono::milliseconds(1)});
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  EXPECT_NO_THROW(wait_until(world.group(), "the end of a long step",
+                             [&] { return std::chrono::steady_clock::now() > end; }));
 }
 
 }  // namespace

@@ -78,7 +78,11 @@ bool becomes_true(const std::function<bool()>& is_done, milliseconds limit,
   const auto end = Clock::now() + limit;
   while (!is_done()) {
     if (Clock::now() >= end) return false;
-    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    if (pause == kNoPause) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+    }
   }
   return true;
 }

@@ -24,7 +24,9 @@ struct Waiting {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// Asks again and again, for at most that long. Returns the last answer.
+/// Asks again and again, for at most that long. Returns the last answer. Without a pause, other
+/// threads that want the core still get it.
+constexpr std::chrono::microseconds kNoPause{0};
 bool becomes_true(const std::function<bool()>& is_done, std::chrono::milliseconds limit,
                   std::chrono::microseconds pause);
 
@@ -33,9 +35,6 @@ bool becomes_true(const std::function<bool()>& is_done, std::chrono::millisecond
 /// rank or the operations of all ranks.
 void wait_in_steps(const Waiting& waiting,
                    const std::function<bool(std::chrono::milliseconds)>& step);
-
-/// Asks again and again, for at most that long. Returns the last answer.
-bool becomes_true(const std::function<bool()>& is_done, std::chrono::milliseconds limit);
 
 /// The same for a wait that cannot be split into steps, but can be aborted from another thread.
 void wait_abortable(const Waiting& waiting,

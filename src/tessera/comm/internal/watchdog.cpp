@@ -9,6 +9,7 @@
 #include "tessera/base/machine.h"
 #include "tessera/base/text.h"
 #include "tessera/comm/internal/engine_error.h"
+#include "tessera/comm/internal/store_bytes.h"
 #include "tessera/launch/heartbeat_pipe.h"
 
 namespace tessera::comm::detail {
@@ -19,14 +20,6 @@ constexpr size_t kMostWatched = 64;  // Ranks per scope; in larger groups the ne
 
 std::string heartbeat_key(int64_t rank) {
   return concat("heartbeat/", rank);
-}
-
-std::vector<uint8_t> bytes(const std::string& text) {
-  return {text.begin(), text.end()};
-}
-
-std::string text_of(const std::vector<uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
 }
 
 double in_seconds(std::chrono::steady_clock::duration duration) {
@@ -237,7 +230,7 @@ void Watchdog::send_heartbeat(const std::string& end) {
                             .calls_at_close = here.operation == kClosing
                                                   ? std::optional(recorder_->calls())
                                                   : std::nullopt};
-  store_->set(heartbeat_key(launch_.rank), bytes(to_text(heartbeat)));
+  store_->set(heartbeat_key(launch_.rank), bytes_of(to_text(heartbeat)));
 }
 
 void Watchdog::check_failure_key() {
@@ -314,7 +307,7 @@ std::optional<std::string> Watchdog::find_rank_that_left() const {
 
 // The first announcement wins: consequences of a failure must not hide it.
 std::string Watchdog::announce(const std::string& failure) {
-  return text_of(store_->compareSet(kFailureKey, {}, bytes(failure)));
+  return text_of(store_->compareSet(kFailureKey, {}, bytes_of(failure)));
 }
 
 void Watchdog::fail(const std::string& failure) {

@@ -51,7 +51,7 @@ void exchange(PendingOperation& operation, const std::function<at::Tensor(int to
 }
 
 // The dtypes that engines can reduce. They refuse others too late, and with their own messages.
-void check_reducible(ReduceOp op, const at::Tensor& tensor) {
+void check_reducible(ReduceOp op, const at::Tensor& tensor, const Group& group) {
   constexpr std::array kDtypes{at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
                                at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
   const at::ScalarType dtype = tensor.scalar_type();
@@ -66,6 +66,8 @@ void check_reducible(ReduceOp op, const at::Tensor& tensor) {
   const bool bits = op == ReduceOp::kBitAnd || op == ReduceOp::kBitOr || op == ReduceOp::kBitXor;
   TSR_CHECK(!bits || !at::isFloatingType(dtype), "cannot compute ", to_string(op), " of dtype ",
             dtype, "; use an integer tensor");
+  TSR_CHECK(!bits || group.backend() != Backend::kNccl, "NCCL cannot compute ", to_string(op),
+            "; reduce a tensor on the CPU");
 }
 
 at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
@@ -94,7 +96,7 @@ at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
 }  // namespace
 
 c10d::ReduceOp wire_op(ReduceOp op, const at::Tensor& tensor, const Group& group) {
-  check_reducible(op, tensor);
+  check_reducible(op, tensor, group);
   const bool is_bool = tensor.scalar_type() == at::kBool;
   switch (op) {
     case ReduceOp::kSum:

@@ -100,7 +100,7 @@ at::Tensor Experts::by_rows(const at::Tensor& x, const Routing& routing, const P
 }
 
 at::Tensor Experts::by_tokens(const at::Tensor& x, const Routing& routing, const Pass& pass) const {
-  const TokenGather all(x.size(0), x.device(), *pass.experts);
+  const TokenGather all(x.size(0), *pass.experts);
   const Span here = own_experts(router.size(0), pass);
   const TokenOrder order = order_by_expert(all.gather(routing.experts) - here.begin, here.size());
   const at::Tensor rows = expert_rows(all.gather(x), order);

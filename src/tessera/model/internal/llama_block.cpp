@@ -8,6 +8,7 @@
 #include "tessera/base/check.h"
 #include "tessera/layer/window_attention.h"
 #include "tessera/parallel/tensor/row_linear.h"
+#include "tessera/tensor/copied_to.h"
 #include "tessera/tensor/unallocated.h"
 
 namespace tessera::model::detail {
@@ -41,7 +42,7 @@ const RotaryTable& Rotary::table_for(const at::Tensor& heads, const at::Tensor& 
   }
   if (positions_.is_same(positions) && picked_.cosines.dtype() == heads.dtype()) return picked_;
   ensure_long_table(positions.max().item<int64_t>() + 1, heads.options());
-  picked_ = rotary_table_at(table_, positions);
+  picked_ = rotary_table_at(table_, copied_to(heads.device(), positions));
   positions_ = positions;
   return picked_;
 }

@@ -107,7 +107,7 @@ struct Ddp::State {
   std::vector<size_t> agreed_order() const;
   void build_buckets();
   void add_bucket(const std::vector<size_t>& members, at::ScalarType dtype);
-  void start_bucket() { buckets[num_started++].start(report, group); }
+  void start_bucket() { buckets[num_started++].start(report); }
   void start_rest();
   bool all_started() const { return !buckets.empty() && num_started == buckets.size(); }
   struct EndedPass {

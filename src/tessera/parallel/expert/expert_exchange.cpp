@@ -9,6 +9,7 @@
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/differentiable.h"
+#include "tessera/tensor/copied_to.h"
 
 namespace tessera {
 namespace {
@@ -55,18 +56,18 @@ ExpertExchange::ExpertExchange(std::span<const int64_t> counts, at::Device devic
   const int64_t ranks = experts->ep.size();
   own_experts(static_cast<int64_t>(counts.size()), pass);
   const at::Tensor mine = at::tensor(counts_).view({ranks, -1});
-  const at::Tensor theirs = all_to_all(mine.to(device), experts->ep).wait();
+  const at::Tensor theirs = all_to_all(mine, experts->ep).wait();
   sent_ = sums_of_rows(mine);
-  received_ = sums_of_rows(theirs.cpu());
+  received_ = sums_of_rows(theirs);
   // [ranks of etp, ranks of ep, own experts]
   const at::Tensor all =
-      all_gather(theirs.unsqueeze(0).contiguous(), experts->etp).wait().cpu().contiguous();
+      all_gather(theirs.unsqueeze(0).contiguous(), experts->etp).wait().contiguous();
   gathered_ = sums_of_rows(all.flatten(1));
   const at::Tensor own = all.sum(at::IntArrayRef{0, 1}).contiguous();
   counts_.assign(own.const_data_ptr<int64_t>(), own.const_data_ptr<int64_t>() + own.numel());
   sort(all.flatten(0, 1));
-  to_experts_ = to_experts_.to(device);
-  from_experts_ = from_experts_.to(device);
+  to_experts_ = copied_to(device, to_experts_);
+  from_experts_ = copied_to(device, from_experts_);
 }
 
 // Rows arrive by rank, then by expert. `received` is [ranks, own experts].

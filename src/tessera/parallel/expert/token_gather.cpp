@@ -12,18 +12,18 @@
 namespace tessera {
 namespace {
 
-std::vector<int64_t> numbers_of_all(int64_t own, at::Device device, const Group& group) {
-  const at::Tensor all =
-      all_gather(at::full({1}, own, at::device(device).dtype(at::kLong)), group).wait().cpu();
+// No GPU is waited for.
+std::vector<int64_t> numbers_of_all(int64_t own, const Group& group) {
+  const at::Tensor all = all_gather(at::full({1}, own, at::kLong), group).wait();
   return {all.const_data_ptr<int64_t>(), all.const_data_ptr<int64_t>() + all.numel()};
 }
 
 }  // namespace
 
-TokenGather::TokenGather(int64_t tokens, at::Device device, const ExpertParallel& parallel)
+TokenGather::TokenGather(int64_t tokens, const ExpertParallel& parallel)
     : parallel_(parallel),
-      in_ep_(numbers_of_all(tokens, device, parallel.ep)),
-      in_etp_(numbers_of_all(std::accumulate(in_ep_.begin(), in_ep_.end(), int64_t{0}), device,
+      in_ep_(numbers_of_all(tokens, parallel.ep)),
+      in_etp_(numbers_of_all(std::accumulate(in_ep_.begin(), in_ep_.end(), int64_t{0}),
                              parallel.etp)) {}
 
 at::Tensor TokenGather::gathered(at::Tensor x) const {

@@ -15,8 +15,8 @@ namespace tessera TSR_API {
 /// forward and in the backward pass. Ranks may have different numbers of tokens, or none.
 class TokenGather {
  public:
-  /// **Collective.** Waits for the device.
-  TokenGather(int64_t tokens, at::Device device, const ExpertParallel& parallel);
+  /// **Collective.** Waits for the other ranks, but not for a GPU.
+  TokenGather(int64_t tokens, const ExpertParallel& parallel);
 
   /// The tokens of all ranks, from [tokens, …].
   at::Tensor gather(const at::Tensor& own) const;

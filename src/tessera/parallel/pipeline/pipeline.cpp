@@ -85,7 +85,8 @@ Pipeline::Pipeline(std::vector<Stage> stages, const Schedule& schedule, const Gr
                    PipelineOptions options) {
   check_placing(stages, schedule, group);
   const Schedule table = executable(schedule);
-  if (group.backend() == Backend::kNccl) check_for_nccl(table);
+  const at::Device device = options.device.value_or(group.device());
+  if (group.backend() == Backend::kNccl && device.is_cuda()) check_for_nccl(table);
   check_together(group, "that every stage can be run", [&] { check_stages(stages, table); });
   core_ = std::make_unique<PipelineCore>(std::move(stages), table, group, std::move(options));
   core_->messages.connect();

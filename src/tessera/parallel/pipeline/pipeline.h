@@ -28,7 +28,8 @@ using PipelineLoss = std::function<at::Tensor(const Tensors& outputs, const at::
 /// Loss and devices of a pipeline.
 struct PipelineOptions {
   PipelineLoss loss = {};  // Required on the rank of the last stage.
-  /// Device of the stages; the default is the group's device. With Gloo it may be a GPU.
+  /// Device of the stages, of the same kind on all ranks; the default is the group's device. With
+  /// Gloo it may be a GPU.
   std::optional<c10::Device> device = std::nullopt;
 };
 

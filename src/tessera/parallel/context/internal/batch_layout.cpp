@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tessera/base/check.h"
+#include "tessera/tensor/copied_to.h"
 
 namespace tessera::context::detail {
 namespace {
@@ -40,7 +41,7 @@ Positions sorting_order(const Positions& positions) {
 at::Tensor selected(const at::Tensor& tensor, const Positions& order, int64_t dim) {
   const bool is_all = static_cast<int64_t>(order.size()) == tensor.size(dim);
   if (is_all && std::ranges::is_sorted(order)) return tensor;
-  return tensor.index_select(dim, at::tensor(order, at::kLong).to(tensor.device()));
+  return tensor.index_select(dim, copied_to(tensor.device(), at::tensor(order, at::kLong)));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "tessera/base/text.h"
 #include "tessera/comm/buffers.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/comm/host_numbers.h"
+#include "tessera/tensor/copied_to.h"
 
 namespace tessera::ddp::detail {
 namespace {
@@ -40,12 +42,10 @@ bool TrainedParameter::is_changed() const {
 
 DdpBucket::DdpBucket(std::vector<const TrainedParameter*> parameters, at::ScalarType dtype,
                      const Group& group)
-    : parameters_(std::move(parameters)),
-      num_ranks_(group.size()),
-      num_awaited_(parameters_.size()) {
+    : parameters_(std::move(parameters)), group_(group), num_awaited_(parameters_.size()) {
   const int64_t numel = numel_of(parameters_);
   const int64_t num_numbers =
-      static_cast<int64_t>(parameters_.size() + kPassCodesBegin) + num_ranks_;
+      static_cast<int64_t>(parameters_.size() + kPassCodesBegin) + group.size();
   flat_ =
       empty_buffer({numel + num_numbers}, parameters_[0]->original.options().dtype(dtype), group);
   tail_ = flat_.narrow(0, numel, num_numbers);
@@ -78,7 +78,7 @@ bool DdpBucket::take(size_t index, double share) {
   return true;
 }
 
-void DdpBucket::start(RankReport& report, const Group& group) {
+void DdpBucket::start(RankReport& report) {
   std::vector<double> numbers;
   present_.clear();
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -86,7 +86,7 @@ void DdpBucket::start(RankReport& report, const Group& group) {
     present_.push_back(take(i, report.share));
     numbers.push_back(present_.back() ? 1 : 0);
     if (parameter.is_changed()) {
-      numbers.back() = -2.0 * static_cast<double>(num_ranks_);  // Stays negative in any sum.
+      numbers.back() = -2.0 * static_cast<double>(group_.size());  // Stays negative in any sum.
       report.refusal = concat("parameter '", parameter.name, "' was replaced");
     } else if (!present_.back() && parameter.tensor.grad().defined()) {
       report.refusal =
@@ -96,11 +96,11 @@ void DdpBucket::start(RankReport& report, const Group& group) {
   }
   numbers.push_back(report.share);
   numbers.push_back(report.refusal.empty() ? 0 : 1);
-  numbers.resize(numbers.size() + static_cast<size_t>(num_ranks_));
-  const auto own = parameters_.size() + kPassCodesBegin + static_cast<size_t>(group.rank().value);
+  numbers.resize(numbers.size() + static_cast<size_t>(group_.size()));
+  const auto own = parameters_.size() + kPassCodesBegin + static_cast<size_t>(group_.rank().value);
   numbers[own] = static_cast<double>(to_code(report.pass));
-  tail_.copy_(at::tensor(numbers, at::kDouble));
-  work_.emplace(all_reduce(flat_, group));
+  tail_.copy_(copied_to(tail_.device(), at::tensor(numbers, at::kDouble)));
+  work_.emplace(all_reduce(flat_, group_));
 }
 
 // If this rank has no gradient, it gets the sum of the others, if there is one.
@@ -126,9 +126,7 @@ void DdpBucket::finish() {
 }
 
 std::vector<double> DdpBucket::tail() const {
-  const at::Tensor numbers = tail_.to(at::kCPU, at::kDouble);
-  const auto* const begin = numbers.const_data_ptr<double>();
-  return {begin, begin + numbers.numel()};
+  return HostNumbers(tail_, group_).wait("the sums of gradients");
 }
 
 DdpBucket::Outcome DdpBucket::outcome() const {
@@ -137,7 +135,7 @@ DdpBucket::Outcome DdpBucket::outcome() const {
   const auto* const codes = common + kPassCodesBegin;
   return {.sum_of_shares = common[kShare],
           .num_refusals = static_cast<int64_t>(common[kRefusals]),
-          .pass_codes = {codes, codes + num_ranks_}};
+          .pass_codes = {codes, codes + group_.size()}};
 }
 
 double DdpBucket::slack() const {

@@ -51,12 +51,12 @@ class DdpBucket {
 
   /// Copies the gradients, times the share, and starts their all-reduce. Sets report.refusal if
   /// this rank cannot reduce one.
-  void start(RankReport& report, const Group& group);
+  void start(RankReport& report);
   /// Waits for the sums and makes them the gradients.
   void finish();
 
-  /// After finish(): what all ranks have reported, in this or an earlier bucket of the pass. Copies
-  /// it from the device.
+  /// After finish(): what all ranks have reported, in this or an earlier bucket of the pass. Waits
+  /// for the device.
   struct Outcome {
     double sum_of_shares = 0;
     int64_t num_refusals = 0;
@@ -76,7 +76,7 @@ class DdpBucket {
   std::vector<double> tail() const;
 
   std::vector<const TrainedParameter*> parameters_;
-  int64_t num_ranks_;
+  Group group_;
   at::Tensor flat_;
   std::vector<at::Tensor> views_;
   at::Tensor tail_;            // The numbers behind the gradients.

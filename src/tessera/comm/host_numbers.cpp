@@ -1,7 +1,6 @@
-#include "tessera/train/host_numbers.h"
+#include "tessera/comm/host_numbers.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -11,8 +10,9 @@
 
 namespace tessera {
 
-HostNumbers::HostNumbers(at::TensorList scalars, Group group)
-    : group_(std::move(group)), numbers_(at::stack(scalars)) {
+HostNumbers::HostNumbers(const at::Tensor& numbers, Group group)
+    : group_(std::move(group)),
+      numbers_(numbers.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true)) {
   const at::Device device = numbers_.device();
   if (device.is_cpu()) return;
   const at::Tensor there = numbers_;
@@ -26,9 +26,10 @@ HostNumbers::HostNumbers(HostNumbers&&) noexcept = default;
 HostNumbers& HostNumbers::operator=(HostNumbers&&) noexcept = default;
 HostNumbers::~HostNumbers() = default;
 
-double HostNumbers::operator[](int64_t index) const {
-  if (arrived_) wait_until(group_, "the loss of a step", [&] { return arrived_->query(); });
-  return numbers_.const_data_ptr<double>()[index];
+std::vector<double> HostNumbers::wait(std::string_view what) const {
+  if (arrived_) wait_until(group_, what, [&] { return arrived_->query(); });
+  const auto* const begin = numbers_.const_data_ptr<double>();
+  return {begin, begin + numbers_.numel()};
 }
 
 }  // namespace tessera

@@ -1,0 +1,10 @@
+#include "tessera/tensor/copied_to.h"
+
+namespace tessera {
+
+at::Tensor copied_to(at::Device device, const at::Tensor& tensor) {
+  const bool leaves_host = tensor.is_cpu() && device.is_cuda();
+  return leaves_host ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
+}
+
+}  // namespace tessera
