@@ -278,8 +278,19 @@ TEST(Kernels, OperandsOfOtherDtypesAndShapesAreThoseOfLibTorch) {
   EXPECT_TRUE(swiglu(x, row).equal(at::silu(x) * row));
   EXPECT_TRUE(swiglu(x, x.to(at::kFloat)).equal(at::silu(x) * x.to(at::kFloat)));
   const at::Tensor added = at::randn({3, 64}, kGpu);
-  EXPECT_TRUE(normed_sum(x, added, row, 1e-5).sum.equal(x + added));
-  EXPECT_TRUE(normed_sum(x, row, row, 1e-5).sum.equal(x + row));
+  const auto expect_normed = [&](const at::Tensor& other, const at::Tensor& weight) {
+    const NormedSum made = normed_sum(x, other, weight, 1e-5);
+    const at::Tensor sum = x + other;
+    EXPECT_TRUE(made.sum.equal(sum));
+    const at::Tensor wanted =
+        at::rms_norm(sum.cpu().to(at::kDouble), {64}, weight.cpu().to(at::kDouble), 1e-5);
+    expect_close(made.normed, wanted, at::kBFloat16, "norm");
+  };
+  expect_normed(added, row);
+  expect_normed(row, row);
+  expect_normed(x, row.to(at::kFloat));
+  expect_normed(x, at::stack({row, row}, 1).select(1, 0));
+  expect_normed(x, row[0].expand({64}));
 }
 
 // Wherever they are: some threads have one logit, some a pack of them.

@@ -73,16 +73,15 @@ void wait_until(const Group& group, std::string_view what, const std::function<b
   using std::chrono::milliseconds;
   constexpr std::chrono::microseconds kPause{200};
   const WorldState& world = group.state().world();
+  bool takes_long = false;
+  const auto is_done_within = [&](milliseconds limit) {
+    return becomes_true(is_done, limit, std::exchange(takes_long, true) ? kPause : kNoPause);
+  };
   if (world.launch.world_size == 1) {  // There is no rank to wait for, and so no timeout.
-    while (!becomes_true(is_done, milliseconds(1000), kNoPause)) continue;
+    while (!is_done_within(milliseconds(500))) continue;
     return;
   }
-  bool takes_long = false;
-  const auto wait = [&](const Waiting& waiting) {
-    wait_in_steps(waiting, [&](milliseconds limit) {
-      return becomes_true(is_done, limit, std::exchange(takes_long, true) ? kPause : kNoPause);
-    });
-  };
+  const auto wait = [&](const Waiting& waiting) { wait_in_steps(waiting, is_done_within); };
   watch_all(world, std::string(what), group.timeout(), wait);
 }
 

@@ -16,8 +16,8 @@ enum class Fp8 { kNone, kRowwise, kTensorwise };
 /// Whether fp8_product() takes these operands: bfloat16, with multiples of 16 inputs and outputs.
 bool takes_fp8(const at::Tensor& a, const at::Tensor& b, Fp8 fp8);
 
-/// a·bᵀ of a [m, k] and b [n, k], in bfloat16. Both are rounded to float8; products are summed in
-/// float32 on a CPU, and as fast as it can on a GPU, which may keep fewer bits of long sums.
+/// a·bᵀ of a [m, k] and b [n, k], in bfloat16. Both are rounded to float8. Sums are in float32 on a
+/// CPU; on a GPU they are those of its tensor cores' fast mode, which may keep fewer bits.
 at::Tensor fp8_product(const at::Tensor& a, const at::Tensor& b, Fp8 fp8);
 
 /// The model with all three products of the linear layers of some of its units in float8, where

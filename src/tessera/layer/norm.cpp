@@ -86,7 +86,8 @@ bool is_alike(const at::Tensor& x, const at::Tensor& other) {
 }
 
 bool fits_kernels(const at::Tensor& x, const at::Tensor& weight) {
-  return has_norm_kernels(x) && is_alike(x, weight) && weight.numel() == x.size(-1);
+  return has_norm_kernels(x) && is_alike(x, weight) && weight.dim() == 1 &&
+         weight.size(0) == x.size(-1) && weight.is_contiguous();
 }
 
 NormedSum normed_on_gpu(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,

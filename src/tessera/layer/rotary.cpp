@@ -16,6 +16,7 @@
 #include "tessera/format/llama_config.h"
 #include "tessera/kernel/gpu_kernel.h"
 #include "tessera/kernel/rotary.h"
+#include "tessera/tensor/copied_to.h"
 
 namespace tessera {
 namespace {
@@ -131,8 +132,9 @@ RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positio
 }
 
 RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& positions) {
+  const at::Tensor places = copied_to(table.cosines.device(), positions.flatten());
   const auto picked = [&](const at::Tensor& all) {
-    return all.index_select(0, positions.flatten()).unflatten(0, positions.sizes());
+    return all.index_select(0, places).unflatten(0, positions.sizes());
   };
   return {picked(table.cosines), picked(table.sines)};
 }

@@ -25,8 +25,8 @@ struct RotaryTable {
 RotaryTable rotary_table(const std::vector<double>& frequencies, int64_t positions,
                          const at::TensorOptions& options);
 
-/// The entries of these positions, [rows or 1, positions] of int64, from a table of consecutive
-/// ones.
+/// The entries of these positions, [rows or 1, positions] of int64 on any device, from a table of
+/// consecutive ones, on its device.
 RotaryTable rotary_table_at(const RotaryTable& table, const at::Tensor& positions);
 
 /// Rotates heads [batch, positions, heads, 2·pairs] by their positions. Elements i and i + pairs

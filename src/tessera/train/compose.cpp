@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/comm/groups.h"
 #include "tessera/parallel/context/context_parallel.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
 #include "tessera/parallel/fsdp/fsdp_stage.h"
@@ -41,20 +42,22 @@ void check_splits(std::span<const ModelStage> stages, const RealizedPlan& plan) 
   }
 }
 
-bool splits_backward(const Schedule& schedule) {
-  const auto splits = [](const Action& action) {
-    return std::ranges::any_of(
-        action.tasks(), [](const Task& task) { return task.type == ActionType::kInputGrad; });
+// Whether the stage has I and W.
+bool splits_backward(const Schedule& schedule, int64_t stage) {
+  const auto is_input_gradient = [&](const Task& task) {
+    return task.type == ActionType::kInputGrad && task.stage == stage;
   };
-  return std::ranges::any_of(
-      schedule.rows(), [&](const ScheduleRow& row) { return std::ranges::any_of(row, splits); });
+  return std::ranges::any_of(schedule.row(schedule.rank_of(stage)), [&](const Action& action) {
+    return std::ranges::any_of(action.tasks(), is_input_gradient);
+  });
 }
 
 // A recomputed unit adds the weight gradients of its second run. Without Unit::defers it would run
-// again, and add them, both in I and in W.
+// again, and add them, both in I and in W. The first stage does all of it in W.
 void check_recompute(std::span<const ModelStage> stages, const ComposeOptions& options) {
-  if (options.recompute == Recompute::kNone || !splits_backward(options.schedule)) return;
+  if (options.recompute == Recompute::kNone) return;
   for (const ModelStage& stage : stages) {
+    if (stage.index == 0 || !splits_backward(options.schedule, stage.index)) continue;
     const auto unit = std::ranges::find(stage.units, false, &Unit::defers);
     TSR_CHECK(unit == stage.units.end(), "unit '", unit->name, "' computes all gradients at once, ",
               "so it cannot be recomputed in schedule '", options.schedule.name(),
@@ -279,8 +282,10 @@ Engine compose(const Model& model, const RealizedPlan& plan, const ComposeOption
   check_batch(plan, options.batch);
   check_graphs(model, plan, options);
   std::vector<ModelStage> stages = make_stages(model, plan, options.schedule);
-  check_splits(stages, plan);
-  check_recompute(stages, options);
+  check_together(plan.group("pp"), "the rules for units of the model", [&] {
+    check_splits(stages, plan);
+    check_recompute(stages, options);
+  });
   const auto tensor = std::make_shared<const TensorParallel>(
       TensorParallel{plan.group("tp"), options.sequence, options.tensor_async});
   const auto context =

@@ -13,6 +13,7 @@
 #include "tessera/comm/world.h"
 #include "tessera/layer/module_unit.h"
 #include "tessera/plan/train_plan.h"
+#include "tessera/schedule/csv.h"
 #include "tessera/train/batch_source.h"
 #include "tessera/train/trainer.h"
 
@@ -104,14 +105,11 @@ TEST(Compose, RefusesToSplitAModule) {
 // Its weight gradients would be twice as large.
 TEST(Compose, RefusesToRecomputeAModuleWhoseWeightGradientsComeLater) {
   const World world = World::connect(LaunchInfo{}, {});
-  const Model model = model_of({module_unit("net", torch::nn::Linear(3, 3))},
+  const Model model = model_of({module_unit("first", torch::nn::Linear(3, 3)),
+                                module_unit("second", torch::nn::Linear(3, 3))},
                                [](const at::Tensor& y, const at::Tensor&) { return y.mean(); });
-  ScheduleRow row;
-  row.emplace_back(ActionType::kForward, 0, 0);
-  row.emplace_back(ActionType::kInputGrad, 0, 0);
-  row.emplace_back(ActionType::kWeightGrad, 0, 0);
-  const Schedule split("F I W", {.pp = 1, .num_stages = 1, .microbatches = 1}, {row});
-  const auto refusal = [&](const Schedule& schedule, Recompute recompute) {
+  const auto refusal = [&](const char* table, Recompute recompute) {
+    const Schedule schedule = parse_schedule_csv(table, "own table");
     try {
       compose(model, realize(train_plan(1, {}), world),
               {.batch = 4, .schedule = schedule, .recompute = recompute});
@@ -120,12 +118,12 @@ TEST(Compose, RefusesToRecomputeAModuleWhoseWeightGradientsComeLater) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal(split, Recompute::kFull),
-            "unit 'net' computes all gradients at once, so it cannot be recomputed in schedule "
-            "'F I W', which computes weight gradients later; choose a schedule without I and W, "
-            "e.g. 1f1b, or leave recompute out");
-  EXPECT_EQ(refusal(one_rank(1), Recompute::kFull), "");
-  EXPECT_EQ(refusal(split, Recompute::kNone), "");
+  EXPECT_EQ(refusal("0F0,1F0,1I0,1W0,0B0", Recompute::kFull),
+            "unit 'second' computes all gradients at once, so it cannot be recomputed in schedule "
+            "'own table', which computes weight gradients later; choose a schedule without I and "
+            "W, e.g. 1f1b, or leave recompute out");
+  EXPECT_EQ(refusal("0F0,1F0,1I0,1W0,0B0", Recompute::kNone), "");
+  EXPECT_EQ(refusal("0F0,1F0,1B0,0I0,0W0", Recompute::kFull), "") << "W does it all";
 }
 
 TEST(Compose, RefusesToRecordStepsThatDiffer) {

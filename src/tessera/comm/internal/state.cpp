@@ -85,6 +85,7 @@ c10d::Backend& Communicator::backend(
     const std::function<c10::intrusive_ptr<c10d::Backend>()>& connect) {
   const std::lock_guard lock(mutex_);
   if (!backend_) {
+    if (!poisoned_.empty()) throw CommError(concat(poisoned_, "; connect a new world"));
     backend_ = connect();
     const std::string engine = backend_->getBackendName();
     by_memory_ = engine == shm::kBackendName;
@@ -181,8 +182,8 @@ void WorldState::check_open() const {
   if (!is_open()) throw StateError("the world was closed; connect again before using its groups");
 }
 
-// One that connects holds its own mutex and waits for that of the world, so they are asked without
-// the latter.
+// A communicator that connects holds its own mutex and takes that of the world. So none is asked
+// while this holds the latter.
 std::vector<std::shared_ptr<Communicator>> WorldState::communicators() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Communicator>> all;

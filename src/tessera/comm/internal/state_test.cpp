@@ -1,10 +1,12 @@
 #include "tessera/comm/internal/state.h"
 
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <vector>
 
+#include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
 #include "tessera/comm/world.h"
 
@@ -86,6 +88,13 @@ TEST(Groups, AnotherLaneKeepsTheOptionsOfTheGroup) {
   EXPECT_EQ(other.lane(), Lane::kGather);
   EXPECT_EQ(other.timeout(), group.timeout());
   EXPECT_EQ(other.state().nccl(), options.nccl);
+}
+
+TEST(Groups, ShapesInAFakeWorldAreThoseOfThisRank) {
+  const World world = World::fake(GlobalRank{1}, 3);
+  const std::vector<at::Tensor> all = all_gather_uneven(at::ones({2, 5}), world.group()).wait();
+  ASSERT_EQ(all.size(), 3U);
+  for (const at::Tensor& one : all) EXPECT_EQ(one.sizes(), (at::IntArrayRef{2, 5}));
 }
 
 // There is no rank that it could wait for in vain.

@@ -24,9 +24,9 @@ struct Waiting {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
-/// Asks again and again, for at most that long. Returns the last answer. Without a pause, other
-/// threads that want the core still get it.
+/// To ask at once again, unless another thread wants the core.
 constexpr std::chrono::microseconds kNoPause{0};
+/// Asks again and again, for at most that long. Returns the last answer.
 bool becomes_true(const std::function<bool()>& is_done, std::chrono::milliseconds limit,
                   std::chrono::microseconds pause);
 

@@ -66,8 +66,9 @@ void check_reducible(ReduceOp op, const at::Tensor& tensor, const Group& group) 
   const bool bits = op == ReduceOp::kBitAnd || op == ReduceOp::kBitOr || op == ReduceOp::kBitXor;
   TSR_CHECK(!bits || !at::isFloatingType(dtype), "cannot compute ", to_string(op), " of dtype ",
             dtype, "; use an integer tensor");
-  TSR_CHECK(!bits || group.backend() != Backend::kNccl, "NCCL cannot compute ", to_string(op),
-            "; reduce a tensor on the CPU");
+  const bool is_sent = group.size() > 1;
+  TSR_CHECK(!bits || !is_sent || group.backend() != Backend::kNccl, "NCCL cannot compute ",
+            to_string(op), "; reduce a tensor on the CPU");
 }
 
 at::Tensor& combine(at::Tensor& out, const at::Tensor& a, const at::Tensor& b,

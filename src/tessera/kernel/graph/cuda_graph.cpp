@@ -77,7 +77,9 @@ class CudaGraph final : public GpuGraph {
     namespace memory = c10::cuda::CUDACachingAllocator;
     // A recording that ends with an error keeps its pools. How many of the steps of its end it has
     // made before that differs between versions of LibTorch.
-    if (memory::getPoolUseCount(gpu, pool) == 0) return;
+    bool is_kept = true;  // Allocators other than LibTorch's own do not say.
+    try_to([&] { is_kept = memory::getPoolUseCount(gpu, pool) > 0; });
+    if (!is_kept) return;
     at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
     try_to([&] { memory::endAllocateToPool(gpu, pool); });
     try_to([&] { pinned->end_allocate_to_pool(pool); });

@@ -8,7 +8,6 @@
 #include "tessera/base/check.h"
 #include "tessera/layer/window_attention.h"
 #include "tessera/parallel/tensor/row_linear.h"
-#include "tessera/tensor/copied_to.h"
 #include "tessera/tensor/unallocated.h"
 
 namespace tessera::model::detail {
@@ -40,9 +39,12 @@ const RotaryTable& Rotary::table_for(const at::Tensor& heads, const at::Tensor& 
     ensure_table(heads.size(1), heads.options());
     return table_;
   }
-  if (positions_.is_same(positions) && picked_.cosines.dtype() == heads.dtype()) return picked_;
+  const bool is_picked = positions_.is_same(positions) &&
+                         picked_.cosines.dtype() == heads.dtype() &&
+                         picked_.cosines.device() == heads.device();
+  if (is_picked) return picked_;
   ensure_long_table(positions.max().item<int64_t>() + 1, heads.options());
-  picked_ = rotary_table_at(table_, copied_to(heads.device(), positions));
+  picked_ = rotary_table_at(table_, positions);
   positions_ = positions;
   return picked_;
 }

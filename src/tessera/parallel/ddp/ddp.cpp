@@ -113,6 +113,7 @@ struct Ddp::State {
   struct EndedPass {
     int64_t number = 0;
     std::string refusal = "";  // This rank's.
+    DdpBucket::Outcome outcome = {};
   };
   /// On return, every rank has finished this reduction.
   EndedPass wait_for_buckets();
@@ -330,8 +331,10 @@ void Ddp::State::start_rest() {
 
 Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
   const at::NoGradGuard no_grad;
+  DdpBucket::Outcome outcome;
   try {
     for (DdpBucket& bucket : buckets) bucket.finish();
+    outcome = buckets.back().outcome();
   } catch (const std::exception& error) {
     failure = error.what();
     is_failure_told = true;  // The group is lost: the other ranks cannot be reached.
@@ -342,11 +345,11 @@ Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
   num_started = 0;
   watched_pass = kNoPass;
   for (TrainedParameter& parameter : trained) parameter.replaced = false;
-  return {report.pass.pass++, std::exchange(report.refusal, "")};
+  return {report.pass.pass++, std::exchange(report.refusal, ""), std::move(outcome)};
 }
 
 void Ddp::State::check_outcome(const EndedPass& ended) {
-  const DdpBucket::Outcome outcome = buckets.back().outcome();
+  const DdpBucket::Outcome& outcome = ended.outcome;
   check_passes(ended.number, outcome.pass_codes);
   if (outcome.num_refusals > 0) refuse(ended);
   const double sum = outcome.sum_of_shares;

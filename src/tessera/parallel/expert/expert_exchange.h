@@ -29,7 +29,7 @@ Span own_experts(int64_t num_experts, const Pass& pass);
 class ExpertExchange {
  public:
   /// **Collective.** `counts` are this rank's rows per expert, of all experts. Waits for the
-  /// device.
+  /// other ranks, but not for a GPU.
   ExpertExchange(std::span<const int64_t> counts, at::Device device, const Pass& pass);
 
   /// Rows per expert of this rank.
