@@ -36,8 +36,9 @@ const void* data_or_null(const at::Tensor& tensor);
 
 /// How the threads of a block share rows: a warp has a row, or the block has one.
 struct RowThreads {
-  int64_t of_row;
-  int64_t rows;  // Per block.
+  int64_t of_row;  // Threads that share a row.
+  int64_t rows;    // Per block.
+  /// All threads of a block.
   int64_t of_block() const { return of_row * rows; }
 };
 /// At least `wanted` threads for a row, but at most a block.
