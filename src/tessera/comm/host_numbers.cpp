@@ -10,14 +10,12 @@
 
 namespace tessera {
 
-HostNumbers::HostNumbers(const at::Tensor& numbers, Group group)
-    : group_(std::move(group)),
-      numbers_(numbers.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true)) {
-  const at::Device device = numbers_.device();
-  if (device.is_cpu()) return;
-  const at::Tensor there = numbers_;
-  numbers_ = at::empty_like(there, at::TensorOptions(at::kCPU).pinned_memory(true));
+HostNumbers::HostNumbers(const at::Tensor& numbers, Group group) : group_(std::move(group)) {
+  const at::Device device = numbers.device();
+  const at::Tensor there = numbers.to(at::kDouble);
+  numbers_ = at::empty_like(there, at::TensorOptions(at::kCPU).pinned_memory(device.is_cuda()));
   numbers_.copy_(there, /*non_blocking=*/true);
+  if (device.is_cpu()) return;
   arrived_ = std::make_unique<c10::Event>(device.type());
   arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }

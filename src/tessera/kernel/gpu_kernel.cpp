@@ -102,6 +102,10 @@ bool has_kernels(const at::Tensor& tensor) {
          can_compile(tensor.device());
 }
 
+bool is_alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.device() == b.device();
+}
+
 int64_t pack_width(at::TensorList tensors, int64_t size) {
   constexpr int64_t kBytes = 16;
   int64_t width = kBytes;

@@ -26,6 +26,9 @@ struct GpuCapability {
 /// compiling fails.
 bool has_kernels(const at::Tensor& tensor);
 
+/// Whether both have the same dtype and device, as the operands of a kernel must.
+bool is_alike(const at::Tensor& a, const at::Tensor& b);
+
 /// How many elements of each of these tensors one thread may load at once: as many as fill 16
 /// bytes, or 1 if a tensor does not begin at such an address, or its vectors of `size` elements do
 /// not.

@@ -10,6 +10,7 @@
 
 #include <optional>
 
+#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/kernel/norm.h"
 
 namespace tessera {
@@ -80,10 +81,6 @@ class NormedSumOnGpu : public autograd::Function<NormedSumOnGpu> {
     return {made.sum, of_weight, added ? made.sum : at::Tensor(), {}};
   }
 };
-
-bool is_alike(const at::Tensor& x, const at::Tensor& other) {
-  return x.scalar_type() == other.scalar_type() && x.device() == other.device();
-}
 
 bool fits_kernels(const at::Tensor& x, const at::Tensor& weight) {
   return has_norm_kernels(x) && is_alike(x, weight) && weight.dim() == 1 &&

@@ -43,9 +43,8 @@ class SwiGluOnGpu : public autograd::Function<SwiGluOnGpu> {
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  const bool alike = up.sizes() == gate.sizes() && up.scalar_type() == gate.scalar_type() &&
-                     up.device() == gate.device();
-  const bool fits = alike && has_kernels(gate) && gate.numel() > 0;
+  const bool fits =
+      has_kernels(gate) && gate.numel() > 0 && is_alike(gate, up) && up.sizes() == gate.sizes();
   return fits ? SwiGluOnGpu::apply(gate, up) : at::silu(gate) * up;
 }
 
