@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <array>
+#include <string>
 
 #include "tessera/layer/linear.h"
 #include "tessera/tensor/place_together.h"
@@ -31,15 +32,22 @@ std::vector<LinearWeights> layers_of(const Tensors& weights) {
   return layers;
 }
 
-TEST(JoinedLinear, ParametersOnAGpuArePlacedTogether) {
+TEST(JoinedLinear, ParametersArePlacedTogether) {
   Parameters parameters;
-  for (const int64_t rows : kRows) {
-    parameters.emplace_back(std::to_string(rows), at::randn({rows, 32}, kGpu).requires_grad_());
+  for (const int64_t rows : {3, 5}) {
+    const std::string name = std::to_string(rows);
+    parameters.emplace_back(name, at::randn({rows, 32}, kGpu).requires_grad_());
+    parameters.emplace_back(name + ".bias", at::randn({rows}, kGpu).requires_grad_());
   }
   const at::Tensor before = parameters[2].tensor.detach().clone();
   place_together(parameters);
-  EXPECT_EQ(parameters[0].tensor.is_alias_of(parameters[2].tensor), kGpu != at::kCPU);
   EXPECT_TRUE(parameters[2].tensor.equal(before));
+  const auto follows = [&](size_t first, size_t second) {
+    const at::Tensor& tensor = parameters[first].tensor;
+    return parameters[second].tensor.const_data_ptr<float>() ==
+           tensor.const_data_ptr<float>() + tensor.numel();
+  };
+  EXPECT_TRUE(follows(0, 2) && follows(1, 3)) << "matrices behind matrices";
 }
 
 TEST(JoinedLinear, IsOneProductOfWeightsThatLieBehindEachOther) {

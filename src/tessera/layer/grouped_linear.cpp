@@ -7,14 +7,15 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/layer/wanted_gradients.h"
 
 namespace tessera {
 namespace {
@@ -140,12 +141,12 @@ Tensors weight_gradients(const Backward& backward) {
   return made;
 }
 
-void accumulate(const Tensors& gradients, const Call& call) {
+void accumulate(Tensors gradients, const Call& call) {
   const at::NoGradGuard no_grad;
   const size_t experts = call.layers[0].size();
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    accumulate_gradient(call.layers[i / experts][i % experts], gradients[i]);
+    accumulate_gradient(call.layers[i / experts][i % experts], std::move(gradients[i]));
   }
 }
 
@@ -171,7 +172,7 @@ class GroupedLinear : public autograd::Function<GroupedLinear> {
     Tensors of_weights = pass.no_weights();
     autograd::variable_list made(1 + of_weights.size() + 2);
     if (context->needs_input_grad(0)) made[0] = at::empty_like(rows);
-    const bool learns_now = !call->deferred && learns(*context, of_weights.size());
+    const bool learns_now = !call->deferred && wanted_gradients(*context, 1, of_weights.size()) > 0;
     // One expert after the other, while its rows are in the cache.
     for_each(call->segments, rows, [&](const Segment& segment) {
       if (made[0].defined()) pass.add_input(segment, made[0]);
@@ -185,14 +186,6 @@ class GroupedLinear : public autograd::Function<GroupedLinear> {
       std::ranges::copy(of_weights, made.begin() + 1);
     }
     return made;
-  }
-
- private:
-  static bool learns(const autograd::AutogradContext& context, size_t num_weights) {
-    for (size_t i = 0; i < num_weights; ++i) {
-      if (context.needs_input_grad(1 + i)) return true;
-    }
-    return false;
   }
 };
 

@@ -1,14 +1,16 @@
+#include "tessera/layer/joined_linear.h"
+
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "tessera/kernel/gpu_kernel.h"
 #include "tessera/layer/internal/joined_rows.h"
 #include "tessera/layer/internal/linear_parts.h"
-#include "tessera/layer/linear.h"
+#include "tessera/layer/wanted_gradients.h"
 
 namespace tessera {
 
@@ -18,40 +20,52 @@ namespace {
 
 namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
+using Layers = std::span<const LinearWeights>;
 
-// Tensors [.., size] that lie beside each other in one [rows, all sizes], as that one.
-std::optional<at::Tensor> joined_columns(const Tensors& parts, int64_t all) {
+// Tensors [.., size] that lie beside each other in one [.., all sizes], as that one.
+std::optional<at::Tensor> joined_columns(const Tensors& parts) {
   const at::Tensor& first = parts[0];
-  int64_t begin = 0;
+  int64_t all = 0;
   for (const at::Tensor& part : parts) {
     const bool follows = part.is_alias_of(first) && part.strides() == first.strides() &&
-                         part.storage_offset() == first.storage_offset() + begin;
+                         part.storage_offset() == first.storage_offset() + all;
     if (!follows) return std::nullopt;
-    begin += part.size(-1);
+    all += part.size(-1);
   }
   const int64_t dims = first.dim();
   if (first.stride(-1) != 1 || first.stride(dims - 2) != all) return std::nullopt;
   for (int64_t i = 0; i + 2 < dims; ++i) {
     if (first.stride(i) != first.stride(i + 1) * first.size(i + 1)) return std::nullopt;
   }
-  return first.detach().as_strided({first.numel() / first.size(-1), all}, {all, 1});
+  std::vector<int64_t> shape = first.sizes().vec();
+  shape.back() = all;
+  return first.detach().as_strided(shape, first.strides());
+}
+
+at::Tensor product(const at::Tensor& x, Layers layers, const Pass& pass) {
+  const auto compute = [&] {
+    const LinearWeights all = *joined_layer(x, layers);
+    return KeptResults::Results{linear_product(x, all.weight, all.bias, pass.fp8)};
+  };
+  return kept_or_computed(pass.kept, compute).at(0);
 }
 
 class JoinedLinear : public autograd::Function<JoinedLinear> {
  public:
   static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
-                                         at::TensorList weights, const Pass& pass) {
+                                         at::TensorList parameters, const Pass& pass) {
     autograd::variable_list saved{x};
     if (pass.deferred == nullptr) {
-      saved.insert(saved.end(), weights.begin(), weights.end());
+      saved.insert(saved.end(), parameters.begin(), parameters.end());
     } else {
       // Not as saved variables: the backward needs the parameters themselves.
-      context->saved_data["weights"] = weights.vec();
+      context->saved_data["parameters"] = parameters.vec();
       context->saved_data["queue"] = held(*pass.deferred);
     }
     context->save_for_backward(std::move(saved));
     keep(pass, *context);
-    return split(product(x, weights, pass), weights);
+    const std::vector<LinearWeights> layers = layers_of(parameters);
+    return split_result(product(x, layers, pass), layers);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
@@ -59,91 +73,96 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
     autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor x = saved[0];
     const bool defers = context->saved_data.count("queue") > 0;
-    const Tensors weights = defers ? context->saved_data["weights"].toTensorVector()
-                                   : Tensors(saved.begin() + 1, saved.end());
-    const at::Tensor weight = *joined_rows(weights);
-    const at::Tensor gradient = joined(gradients, weight.size(0));
+    const Tensors parameters = defers ? context->saved_data["parameters"].toTensorVector()
+                                      : Tensors(saved.begin() + 1, saved.end());
+    const std::vector<LinearWeights> layers = layers_of(parameters);
+    const at::Tensor gradient = joined_gradient(gradients);
     const Fp8 fp8 = kept_fp8(*context);
-    autograd::variable_list made(1 + weights.size() + 1);
+    autograd::variable_list made(1 + parameters.size() + 1);
+    const at::TensorList all = parameters;
+    const at::TensorList weights = all.slice(0, layers.size());
     if (context->needs_input_grad(0)) {
-      made[0] = linear_input_gradient(gradient, weight, fp8).view(x.sizes());
+      made[0] = linear_input_gradient(gradient, *joined_rows(weights), fp8);
     }
     if (defers) {
-      queue_in(context->saved_data["queue"]).add([x, gradient, weights, fp8] {
-        const at::NoGradGuard no_grad;
-        const Tensors parts = weight_gradients(x, gradient, weights, fp8);
-        for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], parts[i]);
+      queue_in(context->saved_data["queue"]).add([x, gradient, layers, fp8] {
+        accumulate_gradients(layers, x, gradient, gradient, fp8);
       });
       return made;
     }
-    const bool adds = kept_adds(*context) && wants_all(*context, weights.size()) &&
-                      !takes_fp8(gradient.t(), as_matrix(x).t(), fp8);
-    if (adds && add_product_in_place(weights, gradient.t(), as_matrix(x))) return made;
-    const Tensors parts = weight_gradients(x, gradient, weights, fp8);
-    std::ranges::copy(parts, made.begin() + 1);
-    return made;
-  }
-
-  static Tensors split(const at::Tensor& product, at::TensorList weights) {
-    std::vector<int64_t> sizes;
-    for (const at::Tensor& weight : weights) sizes.push_back(weight.size(0));
-    return product.split_with_sizes(sizes, -1);
-  }
-
-  static at::Tensor product(const at::Tensor& x, at::TensorList weights, const Pass& pass) {
-    const auto compute = [&] {
-      return KeptResults::Results{linear_product(x, *joined_rows(weights), {}, pass.fp8)};
-    };
-    return kept_or_computed(pass.kept, compute).at(0);
-  }
-
- private:
-  // Whether the pass is for the gradients of all weights.
-  static bool wants_all(const autograd::AutogradContext& context, size_t weights) {
-    for (size_t i = 0; i < weights; ++i) {
-      if (!context.needs_input_grad(1 + i)) return false;
+    const size_t wanted = wanted_gradients(*context, 1, layers.size());
+    if (wanted > 0) {
+      const bool adds = kept_adds(*context) && wanted == layers.size();
+      std::ranges::copy(weight_gradients_to_add(weights, x, gradient, fp8, adds), made.begin() + 1);
     }
-    return true;
-  }
-
-  static at::Tensor joined(const Tensors& gradients, int64_t all) {
-    if (auto whole = joined_columns(gradients, all)) return *std::move(whole);
-    return as_matrix(at::cat(gradients, -1));
-  }
-
-  static Tensors weight_gradients(const at::Tensor& x, const at::Tensor& gradient,
-                                  const Tensors& weights, Fp8 fp8) {
-    const at::Tensor all = linear_weight_gradient(x, gradient, fp8);
-    std::vector<int64_t> rows;
-    for (const at::Tensor& weight : weights) rows.push_back(weight.size(0));
-    return all.split_with_sizes(rows, 0);
+    const at::TensorList biases = all.slice(layers.size());
+    if (wanted_gradients(*context, 1 + layers.size(), biases.size()) > 0) {
+      std::ranges::copy(bias_gradients(biases, gradient),
+                        made.begin() + 1 + static_cast<std::ptrdiff_t>(layers.size()));
+    }
+    return made;
   }
 };
 
-bool can_join(const at::Tensor& x, at::TensorList weights, std::span<const LinearWeights> layers) {
-  return has_kernels(x) && layers.size() > 1 &&
-         std::ranges::none_of(layers, [](const LinearWeights& l) { return l.bias.defined(); }) &&
-         joined_rows(weights);
-}
-
 }  // namespace
 
-std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeights> layers,
-                               const Pass& pass) {
-  Tensors weights;
-  for (const LinearWeights& layer : layers) weights.push_back(layer.weight);
-  if (!can_join(x, weights, layers)) {
+std::optional<LinearWeights> joined_layer(const at::Tensor& x, Layers layers) {
+  if (layers.size() < 2 || !has_kernels(x)) return std::nullopt;
+  const Tensors parameters = parameters_of(layers);
+  const at::TensorList all = parameters;
+  const size_t biases = all.size() - layers.size();
+  if (biases != 0 && biases != layers.size()) return std::nullopt;
+  const auto weight = joined_rows(all.slice(0, layers.size()));
+  if (!weight) return std::nullopt;
+  if (biases == 0) return LinearWeights{*weight};
+  const auto bias = joined_rows(all.slice(layers.size()));
+  if (!bias) return std::nullopt;
+  return LinearWeights{*weight, *bias};
+}
+
+std::vector<at::Tensor> split_result(const at::Tensor& joined, Layers layers) {
+  std::vector<int64_t> sizes;
+  for (const LinearWeights& layer : layers) sizes.push_back(layer.weight.size(0));
+  return joined.split_with_sizes(sizes, -1);
+}
+
+at::Tensor joined_gradient(const Tensors& gradients) {
+  if (auto whole = joined_columns(gradients)) return *std::move(whole);
+  return at::cat(gradients, -1);
+}
+
+std::vector<at::Tensor> parameters_of(Layers layers) {
+  Tensors parameters;
+  for (const LinearWeights& layer : layers) parameters.push_back(layer.weight);
+  for (const LinearWeights& layer : layers) {
+    if (layer.bias.defined()) parameters.push_back(layer.bias);
+  }
+  return parameters;
+}
+
+std::vector<LinearWeights> layers_of(at::TensorList parameters) {
+  std::vector<LinearWeights> layers;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.dim() == 2) layers.push_back({parameter});
+  }
+  for (size_t i = layers.size(); i < parameters.size(); ++i) {
+    layers[i - layers.size()].bias = parameters[i];
+  }
+  return layers;
+}
+
+std::vector<at::Tensor> linear(const at::Tensor& x, Layers layers, const Pass& pass) {
+  if (!joined_layer(x, layers)) {
     Tensors results;
     for (const auto& [weight, bias] : layers) results.push_back(linear(x, weight, bias, pass));
     return results;
   }
-  if (!at::GradMode::is_enabled()) {
-    return JoinedLinear::split(JoinedLinear::product(x, weights, pass), weights);
-  }
+  if (!at::GradMode::is_enabled()) return split_result(product(x, layers, pass), layers);
+  const Tensors parameters = parameters_of(layers);
   if (pass.deferred != nullptr) {
-    for (const at::Tensor& weight : weights) check_deferrable(weight);
+    for (const at::Tensor& parameter : parameters) check_deferrable(parameter);
   }
-  return JoinedLinear::apply(x, at::TensorList(weights), pass);
+  return JoinedLinear::apply(x, at::TensorList(parameters), pass);
 }
 
 }  // namespace tessera

@@ -6,9 +6,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <utility>
 
 #include "tessera/layer/internal/few_rows.h"
+#include "tessera/layer/internal/joined_rows.h"
 #include "tessera/layer/internal/linear_parts.h"
+#include "tessera/layer/joined_linear.h"
 
 namespace tessera {
 
@@ -18,18 +21,19 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-void add_gradients(const at::Tensor& x, const at::Tensor& gradient, const LinearWeights& layer,
-                   Fp8 fp8) {
-  const at::NoGradGuard no_grad;
-  const auto& [weight, bias] = layer;
-  accumulate_weight_gradient(weight, x, gradient, fp8);
-  if (bias.defined()) accumulate_gradient(bias, linear_bias_gradient(gradient));
+void accumulate_weight_gradients(at::TensorList weights, const at::Tensor& x,
+                                 const at::Tensor& gradient, Fp8 fp8) {
+  const at::Tensor left = as_matrix(gradient).t();
+  const at::Tensor right = as_matrix(x);
+  if (!takes_fp8(left, right.t(), fp8)) return accumulate_product(weights, left, right);
+  std::vector<at::Tensor> parts = split_rows(linear_weight_gradient(x, gradient, fp8), weights);
+  for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], std::move(parts[i]));
 }
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
                       const std::optional<at::Tensor>& bias, const Pass& pass) {
   const auto compute = [&] {
-    return KeptResults::Results{linear_product(x, weight, bias, pass.fp8)};
+    return KeptResults::Results{linear_product(x, weight, bias.value_or(at::Tensor()), pass.fp8)};
   };
   return kept_or_computed(pass.kept, compute).at(0);
 }
@@ -55,7 +59,9 @@ class DeferredLinear : public autograd::Function<DeferredLinear> {
     const LinearWeights layer{context->saved_data["weight"].toTensor(),
                               context->saved_data["bias"].toTensor()};
     const Fp8 fp8 = kept_fp8(*context);
-    queue_in(context->saved_data["queue"]).add([=] { add_gradients(x, gradient, layer, fp8); });
+    queue_in(context->saved_data["queue"]).add([=] {
+      accumulate_gradients({&layer, 1}, x, gradient, gradient, fp8);
+    });
     const bool passed_on = context->needs_input_grad(0);
     return {passed_on ? linear_input_gradient(gradient, layer.weight.detach(), fp8) : at::Tensor(),
             {},
@@ -86,10 +92,10 @@ class OwnLinear : public autograd::Function<OwnLinear> {
     autograd::variable_list made(4);
     if (context->needs_input_grad(0)) made[0] = linear_input_gradient(gradient, saved[1], fp8);
     if (context->needs_input_grad(1)) {
-      made[1] = weight_gradient_to_add(saved[1], x, gradient, fp8, kept_adds(*context));
+      made[1] = weight_gradients_to_add(saved[1], x, gradient, fp8, kept_adds(*context))[0];
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) {
-      made[2] = linear_bias_gradient(gradient);
+      made[2] = as_matrix(gradient).sum(0);
     }
     return made;
   }
@@ -110,14 +116,15 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return DeferredLinear::apply(x, weight, given, pass);
 }
 
-at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
-                          const std::optional<at::Tensor>& bias, Fp8 fp8) {
+at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          Fp8 fp8) {
   if (takes_fp8(x, weight, fp8)) {
     const at::Tensor y = with_shape_of(x, fp8_product(as_matrix(x), weight, fp8));
-    return bias ? y.add_(*bias) : y;
+    return bias.defined() ? y.add_(bias) : y;
   }
-  return is_of_few_rows(x, weight) ? few_rows_product(x, weight, bias)
-                                   : at::linear(x, weight, bias);
+  const auto given = bias.defined() ? std::optional(bias) : std::nullopt;
+  return is_of_few_rows(x, weight) ? few_rows_product(x, weight, given)
+                                   : at::linear(x, weight, given);
 }
 
 at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& weight, Fp8 fp8) {
@@ -133,28 +140,30 @@ at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradien
   return takes_fp8(left, right.t(), fp8) ? fp8_product(left, right.t(), fp8) : at::mm(left, right);
 }
 
-at::Tensor weight_gradient_to_add(const at::Tensor& weight, const at::Tensor& x,
-                                  const at::Tensor& gradient, Fp8 fp8, bool adds) {
+std::vector<at::Tensor> weight_gradients_to_add(at::TensorList weights, const at::Tensor& x,
+                                                const at::Tensor& gradient, Fp8 fp8, bool adds) {
   const at::Tensor left = as_matrix(gradient).t();
   const at::Tensor right = as_matrix(x);
   const bool added =
-      adds && !takes_fp8(left, right.t(), fp8) && add_product_in_place(weight, left, right);
-  return added ? at::Tensor() : linear_weight_gradient(x, gradient, fp8);
+      adds && !takes_fp8(left, right.t(), fp8) && add_product_in_place(weights, left, right);
+  if (added) return std::vector<at::Tensor>(weights.size());
+  return split_rows(linear_weight_gradient(x, gradient, fp8), weights);
 }
 
-void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
-                                const at::Tensor& gradient, Fp8 fp8) {
-  const at::Tensor left = as_matrix(gradient).t();
-  const at::Tensor right = as_matrix(x);
-  if (takes_fp8(left, right.t(), fp8)) {
-    accumulate_gradient(weight, linear_weight_gradient(x, gradient, fp8));
-  } else {
-    accumulate_product(weight, left, right);
-  }
+std::vector<at::Tensor> bias_gradients(at::TensorList biases, const at::Tensor& gradient) {
+  return split_rows(as_matrix(gradient).sum(0), biases);
 }
 
-at::Tensor linear_bias_gradient(const at::Tensor& gradient) {
-  return as_matrix(gradient).sum(0);
+void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tensor& x,
+                          const at::Tensor& gradient, const at::Tensor& for_biases, Fp8 fp8) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> parameters = parameters_of(layers);
+  const at::TensorList all = parameters;
+  accumulate_weight_gradients(all.slice(0, layers.size()), x, gradient, fp8);
+  const at::TensorList biases = all.slice(layers.size());
+  if (biases.empty()) return;
+  std::vector<at::Tensor> parts = bias_gradients(biases, for_biases);
+  for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(biases[i], std::move(parts[i]));
 }
 
 }  // namespace tessera

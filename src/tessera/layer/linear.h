@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,16 +23,14 @@ struct LinearWeights {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {},
                   const Pass& pass = {});
 
-/// Linear layers of one input, e.g. query, key and value: one product on a GPU, if the weights lie
-/// behind each other in memory (see place_together()) and have no bias. Otherwise as many as
-/// layers.
+/// Linear layers of one input, e.g. query, key and value: one product if they have a
+/// joined_layer(). Otherwise as many as layers.
 std::vector<at::Tensor> linear(const at::Tensor& x, std::span<const LinearWeights> layers,
                                const Pass& pass);
 
 /// The value of linear() alone, without autograd, for layers with a backward pass of their own.
 at::Tensor linear_product(const at::Tensor& x, const at::Tensor& weight,
-                          const std::optional<at::Tensor>& bias = std::nullopt,
-                          Fp8 fp8 = Fp8::kNone);
+                          const at::Tensor& bias = {}, Fp8 fp8 = Fp8::kNone);
 
 /// The gradient of a linear layer's input: gradient·weight.
 at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& weight,
@@ -41,14 +38,16 @@ at::Tensor linear_input_gradient(const at::Tensor& gradient, const at::Tensor& w
 /// The gradient of a linear layer's weight: gradientᵀ·x, summed over all positions.
 at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradient,
                                   Fp8 fp8 = Fp8::kNone);
-/// The same for autograd to add; undefined if it `adds` (Pass::adds_gradients) and the product has
-/// added to the weight's gradient itself.
-at::Tensor weight_gradient_to_add(const at::Tensor& weight, const at::Tensor& x,
-                                  const at::Tensor& gradient, Fp8 fp8, bool adds);
-/// Accumulates it like backward() does.
-void accumulate_weight_gradient(const at::Tensor& weight, const at::Tensor& x,
-                                const at::Tensor& gradient, Fp8 fp8 = Fp8::kNone);
-/// That of its bias.
-at::Tensor linear_bias_gradient(const at::Tensor& gradient);
+/// Those of one weight, or of several with one input, for autograd to add; `gradient` is that of
+/// the result, or of the joined ones. Undefined if it `adds` (Pass::adds_gradients) and the product
+/// has added to the gradients of the weights itself.
+std::vector<at::Tensor> weight_gradients_to_add(at::TensorList weights, const at::Tensor& x,
+                                                const at::Tensor& gradient, Fp8 fp8, bool adds);
+/// Those of one bias or of several, likewise.
+std::vector<at::Tensor> bias_gradients(at::TensorList biases, const at::Tensor& gradient);
+/// Accumulates the gradients of one layer, or of several with one input, like backward() does:
+/// `gradient` for the weights, `for_biases` for the biases.
+void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tensor& x,
+                          const at::Tensor& gradient, const at::Tensor& for_biases, Fp8 fp8);
 
 }  // namespace tessera

@@ -1,17 +1,15 @@
 #include "tessera/layer/tokens.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include "tessera/base/check.h"
 #include "tessera/kernel/cross_entropy.h"
 #include "tessera/kernel/gpu_kernel.h"
+#include "tessera/layer/gradient_place.h"
 
 namespace tessera {
 namespace {
@@ -43,10 +41,9 @@ class TokenLosses : public autograd::Function<TokenLosses> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& targets, int64_t ignored) {
-    const at::Tensor rows = rows_of(logits).contiguous();
+    const at::Tensor rows = rows_below_autograd(logits);
     const at::Tensor flat = targets.flatten().contiguous();
     const GpuCrossEntropy made = cross_entropy_on_gpu(rows, flat, ignored);
-    // Not as saved variables, which would count as readers.
     context->saved_data["rows"] = rows;
     context->saved_data["targets"] = flat;
     context->saved_data["log_sums"] = made.log_sums;
@@ -59,20 +56,10 @@ class TokenLosses : public autograd::Function<TokenLosses> {
                                           const autograd::variable_list& gradients) {
     auto& saved = context->saved_data;
     const at::Tensor rows = saved["rows"].toTensor();
-    constexpr size_t kOwn = 1;  // The rows themselves.
-    const bool is_read_again =
-        rows.storage().use_count() > kOwn || autograd::get_current_graph_task_keep_graph();
-    const at::Tensor out = is_read_again ? at::empty_like(rows) : rows;
+    const at::Tensor out = gradient_place(rows);
     cross_entropy_backward_on_gpu(gradients[0].contiguous(), rows, saved["targets"].toTensor(),
                                   saved["log_sums"].toTensor(), saved["ignored"].toInt(), out);
     return {out.view(saved["shape"].toIntVector()), {}, {}};
-  }
-
- private:
-  // Below autograd: its views hold the tensor that they are views of.
-  static at::Tensor rows_of(const at::Tensor& logits) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    return logits.flatten(0, 1);
   }
 };
 

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -29,11 +30,24 @@ using autograd::impl::grad_accumulator;
 using autograd::impl::hooks;
 using autograd::impl::post_acc_grad_hooks;
 
-// Hooks of the gradient itself want to see it alone.
+// Hooks of a gradient itself want to see it alone.
 bool adds_in_place(const at::Tensor& parameter, at::ScalarType dtype) {
   const at::Tensor& sum = parameter.grad();
   return sum.defined() && sum.scalar_type() == dtype && !sum.requires_grad() &&
          hooks(parameter).empty();
+}
+
+bool add_to_gradients(at::TensorList parameters, const at::Tensor& left, const at::Tensor& right) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : parameters) {
+    if (!adds_in_place(parameter, left.scalar_type())) return false;
+    gradients.push_back(parameter.grad());
+  }
+  const at::NoGradGuard no_grad;
+  std::optional<at::Tensor> sum = joined_rows(gradients);
+  if (!sum) return false;
+  sum->addmm_(left, right);
+  return true;
 }
 
 struct NoGradient : autograd::Function<NoGradient> {
@@ -88,40 +102,39 @@ void WeightGradients::add(std::function<void()> product) const {
   queue_->products.push_back(std::move(product));
 }
 
-void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
+void accumulate_gradient(const at::Tensor& parameter, at::Tensor gradient) {
   if (!parameter.requires_grad()) return;
   const at::NoGradGuard no_grad;
-  torch::autograd::variable_list gradients{gradient};
+  torch::autograd::variable_list gradients;
+  gradients.push_back(std::move(gradient));
   for (const auto& hook : hooks(parameter)) gradients = (*hook)(gradients);
   (*grad_accumulator(parameter))(std::move(gradients));
 }
 
-void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
+void accumulate_product(at::TensorList parameters, const at::Tensor& left,
                         const at::Tensor& right) {
-  if (!parameter.requires_grad()) return;
+  const auto learns = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
+  if (std::ranges::none_of(parameters, learns)) return;
   const at::NoGradGuard no_grad;
-  if (!adds_in_place(parameter, left.scalar_type())) {
-    return accumulate_gradient(parameter, at::mm(left, right));
+  if (!std::ranges::all_of(parameters, learns) || !add_to_gradients(parameters, left, right)) {
+    std::vector<at::Tensor> parts = split_rows(at::mm(left, right), parameters);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      accumulate_gradient(parameters[i], std::move(parts[i]));
+    }
+    return;
   }
-  parameter.mutable_grad().addmm_(left, right);
-  const auto& hook = post_acc_grad_hooks(parameter);
-  if (hook) (*hook)(parameter);
+  for (const at::Tensor& parameter : parameters) {
+    const auto& hook = post_acc_grad_hooks(parameter);
+    if (hook) (*hook)(parameter);
+  }
 }
 
 bool add_product_in_place(at::TensorList parameters, const at::Tensor& left,
                           const at::Tensor& right) {
-  std::vector<at::Tensor> gradients;
-  for (const at::Tensor& parameter : parameters) {
-    const bool is_announced =
-        post_acc_grad_hooks(parameter) == nullptr || engine_runs_hooks_without_gradient();
-    if (!is_announced || !adds_in_place(parameter, left.scalar_type())) return false;
-    gradients.push_back(parameter.grad());
-  }
-  const at::NoGradGuard no_grad;
-  std::optional<at::Tensor> sum = joined_rows(gradients);
-  if (!sum) return false;
-  sum->addmm_(left, right);
-  return true;
+  const auto is_announced = [](const at::Tensor& parameter) {
+    return post_acc_grad_hooks(parameter) == nullptr || engine_runs_hooks_without_gradient();
+  };
+  return std::ranges::all_of(parameters, is_announced) && add_to_gradients(parameters, left, right);
 }
 
 void check_deferrable(const at::Tensor& parameter) {

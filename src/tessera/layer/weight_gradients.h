@@ -42,13 +42,13 @@ class WeightGradients {
 };
 
 /// Adds a gradient to a parameter like backward() does, including hooks. Does nothing if the
-/// parameter needs no gradient.
-void accumulate_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
+/// parameter needs no gradient. The first gradient is kept without a copy if nobody else holds it.
+void accumulate_gradient(const at::Tensor& parameter, at::Tensor gradient);
 
-/// The same with a product of two matrices. If there is a gradient, the product adds to it
-/// directly, without a tensor of its own.
-void accumulate_product(const at::Tensor& parameter, const at::Tensor& left,
-                        const at::Tensor& right);
+/// The same with a product of two matrices, whose rows several parameters share. If there are
+/// gradients that lie behind each other in memory, the product adds to them directly, without a
+/// tensor of its own.
+void accumulate_product(at::TensorList parameters, const at::Tensor& left, const at::Tensor& right);
 
 /// For the backward pass of a layer: adds a product of two matrices to the gradient of a parameter
 /// in its place, so that autograd need not get it. Autograd runs the hooks that follow a gradient

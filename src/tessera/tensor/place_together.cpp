@@ -3,7 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
+#include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "tessera/tensor/unallocated.h"
 
@@ -11,14 +14,12 @@ namespace tessera {
 
 void place_together(const Parameters& parameters) {
   const at::NoGradGuard no_grad;
-  std::map<at::ScalarType, std::vector<at::Tensor>> by_dtype;
+  std::map<std::pair<at::ScalarType, int64_t>, std::vector<at::Tensor>> alike;
   for (const Parameter& parameter : parameters) {
     const at::Tensor& tensor = parameter.tensor;
-    if (tensor.is_cuda() && !is_unallocated(tensor)) {
-      by_dtype[tensor.scalar_type()].push_back(tensor);
-    }
+    if (!is_unallocated(tensor)) alike[{tensor.scalar_type(), tensor.dim()}].push_back(tensor);
   }
-  for (const auto& [dtype, tensors] : by_dtype) {
+  for (const auto& [form, tensors] : alike) {
     int64_t size = 0;
     for (const at::Tensor& tensor : tensors) size += tensor.numel();
     const at::Tensor block = at::empty({size}, tensors[0].options().requires_grad(false));

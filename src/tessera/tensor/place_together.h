@@ -5,9 +5,9 @@
 
 namespace tessera TSR_API {
 
-/// Moves the values of parameters on a GPU into one block of memory per dtype, in their order, so
-/// that layers can multiply by neighbouring matrices at once. Parameters without memory, and those
-/// on a CPU, stay where they are.
+/// Moves the values of parameters into blocks of memory, in their order, so that layers can
+/// multiply by neighbouring matrices at once: one block for all matrices of a dtype, one for all
+/// vectors. Parameters without memory stay where they are.
 void place_together(const Parameters& parameters);
 
 }  // namespace tessera

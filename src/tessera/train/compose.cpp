@@ -9,6 +9,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/groups.h"
+#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/parallel/context/context_parallel.h"
 #include "tessera/parallel/ddp/ddp_stage.h"
 #include "tessera/parallel/fsdp/fsdp_stage.h"
@@ -89,11 +90,18 @@ std::vector<ModelStage> make_stages(const Model& model, const RealizedPlan& plan
   return stages;
 }
 
+// Layers are joined where there are kernels, and a CPU has none.
+bool is_for_kernels(const Parameters& parameters) {
+  return std::ranges::any_of(parameters, [](const Parameter& p) { return has_kernels(p.tensor); });
+}
+
 void fill(const std::vector<ModelStage>& stages, const Model& model) {
   if (!model.fill) return;
   for (const ModelStage& stage : stages) {
     model.fill(stage.parameters());
-    for (const Unit& unit : stage.units) place_together(unit.parameters);
+    for (const Unit& unit : stage.units) {
+      if (is_for_kernels(unit.parameters)) place_together(unit.parameters);
+    }
   }
 }
 

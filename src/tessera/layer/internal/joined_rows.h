@@ -1,24 +1,38 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/accumulate.h>
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace tessera::layer::detail {
 
-/// Matrices that lie behind each other in one storage, as one. None if they do not.
-inline std::optional<at::Tensor> joined_rows(at::TensorList matrices) {
-  const at::Tensor& first = matrices[0];
+/// Matrices, or vectors, that lie behind each other in one storage, as one. None if they do not.
+inline std::optional<at::Tensor> joined_rows(at::TensorList parts) {
+  const at::Tensor& first = parts[0];
+  const at::IntArrayRef row = first.sizes().slice(1);
+  const int64_t width = c10::multiply_integers(row);
   int64_t rows = 0;
-  for (const at::Tensor& matrix : matrices) {
-    const bool follows = matrix.is_alias_of(first) && matrix.is_contiguous() &&
-                         matrix.size(1) == first.size(1) &&
-                         matrix.storage_offset() == first.storage_offset() + rows * first.size(1);
+  for (const at::Tensor& part : parts) {
+    const bool follows = part.is_alias_of(first) && part.is_contiguous() &&
+                         part.sizes().slice(1) == row &&
+                         part.storage_offset() == first.storage_offset() + rows * width;
     if (!follows) return std::nullopt;
-    rows += matrix.size(0);
+    rows += part.size(0);
   }
-  return first.detach().as_strided({rows, first.size(1)}, {first.size(1), 1});
+  std::vector<int64_t> shape = first.sizes().vec();
+  shape[0] = rows;
+  return first.detach().as_strided(shape, first.strides());
+}
+
+/// The part of each matrix, or vector, in one that joins the rows of all.
+inline std::vector<at::Tensor> split_rows(const at::Tensor& joined, at::TensorList parts) {
+  if (parts.size() == 1) return {joined};
+  std::vector<int64_t> rows;
+  for (const at::Tensor& part : parts) rows.push_back(part.size(0));
+  return joined.split_with_sizes(rows, 0);
 }
 
 }  // namespace tessera::layer::detail

@@ -9,7 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/layer/joined_linear.h"
 #include "tessera/layer/linear.h"
+#include "tessera/layer/wanted_gradients.h"
 #include "tessera/parallel/tensor/internal/layer_call.h"
 #include "tessera/parallel/tensor/internal/pieces.h"
 
@@ -23,14 +25,10 @@ namespace autograd = torch::autograd;
 using Tensors = std::vector<at::Tensor>;
 using Layers = std::span<const LinearWeights>;
 
-std::optional<at::Tensor> bias_of(const LinearWeights& layer) {
-  return layer.bias.defined() ? std::optional(layer.bias) : std::nullopt;
-}
-
 // Writes a product into a part of a larger result.
 void write_product(const at::Tensor& x, const LinearWeights& layer, Fp8 fp8, at::Tensor out) {
   if (takes_fp8(x, layer.weight, fp8)) {
-    out.copy_(linear_product(x, layer.weight, bias_of(layer), fp8));
+    out.copy_(linear_product(x, layer.weight, layer.bias, fp8));
   } else if (layer.bias.defined()) {
     at::addmm_out(out, layer.bias, x, layer.weight.t());
   } else {
@@ -59,14 +57,22 @@ Tensors products_in_pieces(const at::Tensor& x, Layers layers, const Group& grou
   return results;
 }
 
+// One for all layers if they can be joined.
 Tensors products(const at::Tensor& x, Layers layers, const TensorParallel& tensor, Fp8 fp8) {
+  if (const auto joined = joined_layer(x, layers)) {
+    return products(x, Layers(&*joined, 1), tensor, fp8);
+  }
   if (tensor.sequence && tensor.async) return products_in_pieces(x, layers, tensor.group, fp8);
   const at::Tensor whole = tensor.sequence ? start_gather(x, tensor).wait() : x;
   Tensors results;
   for (const LinearWeights& layer : layers) {
-    results.push_back(linear_product(whole, layer.weight, bias_of(layer), fp8));
+    results.push_back(linear_product(whole, layer.weight, layer.bias, fp8));
   }
   return results;
+}
+
+Tensors results_of(const Tensors& products, Layers layers) {
+  return products.size() == layers.size() ? products : split_result(products[0], layers);
 }
 
 // The sum over the layers.
@@ -110,12 +116,12 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     for (const LinearWeights& layer : call->layers) saved.push_back(layer.weight);
     context->save_for_backward(std::move(saved));
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    return kept_or_computed(kept,
-                            [&] { return products(x, call->layers, call->tensor, call->fp8); });
+    const auto compute = [&] { return products(x, call->layers, call->tensor, call->fp8); };
+    return results_of(kept_or_computed(kept, compute), call->layers);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
-                                          const autograd::variable_list& gradients) {
+                                          const autograd::variable_list& given) {
     const LayerCall& call = LayerCall::of(*context);
     const autograd::variable_list saved = context->get_saved_variables();
     const size_t num_parameters = parameters_of(call.layers).size();
@@ -125,10 +131,15 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     // itself if they are deferred.
     at::Tensor x = saved[0];
     std::optional<Work> gather;
-    if (call.tensor.sequence && learns(*context, num_parameters)) {
+    if (call.tensor.sequence && wanted_gradients(*context, 1, num_parameters) > 0) {
       gather.emplace(start_gather(x, call.tensor));
     }
-    const std::span weights = std::span(saved).subspan(1);
+    Tensors weights(saved.begin() + 1, saved.end());
+    Tensors gradients = given;
+    if (const auto joined = joined_layer(x, call.layers)) {
+      weights = {joined->weight};
+      gradients = {joined_gradient(given)};
+    }
     const bool in_pieces = call.tensor.sequence && call.tensor.async && call.deferred;
     at::Tensor partial;
     if (context->needs_input_grad(0) && in_pieces) {
@@ -145,14 +156,6 @@ class ColumnLinear : public autograd::Function<ColumnLinear> {
     if (sum) made[0] = std::move(*sum).wait();
     return made;
   }
-
- private:
-  static bool learns(const autograd::AutogradContext& context, size_t num_parameters) {
-    for (size_t i = 0; i < num_parameters; ++i) {
-      if (context.needs_input_grad(1 + i)) return true;
-    }
-    return false;
-  }
 };
 
 }  // namespace
@@ -163,7 +166,8 @@ std::vector<at::Tensor> column_linear(const at::Tensor& x, std::span<const Linea
   if (tensor == nullptr) return linear(x, layers, pass);
   check_input(x);
   if (!at::GradMode::is_enabled()) {
-    return kept_or_computed(pass.kept, [&] { return products(x, layers, *tensor, pass.fp8); });
+    const auto compute = [&] { return products(x, layers, *tensor, pass.fp8); };
+    return results_of(kept_or_computed(pass.kept, compute), layers);
   }
   return ColumnLinear::apply(x, at::TensorList(parameters_of(layers)),
                              c10::make_intrusive<LayerCall>(pass, layers), pass.kept);

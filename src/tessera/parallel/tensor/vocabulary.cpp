@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
@@ -13,6 +14,9 @@
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
+#include "tessera/kernel/cross_entropy.h"
+#include "tessera/kernel/gpu_kernel.h"
+#include "tessera/layer/gradient_place.h"
 #include "tessera/layer/tokens.h"
 #include "tessera/parallel/tensor/internal/layer_call.h"
 #include "tessera/parallel/tensor/sequence.h"
@@ -73,39 +77,66 @@ struct LossCall : torch::CustomClassHolder {
   VocabularyLossOptions options;
 };
 
-/// Sums over the whole vocabulary, per position, of logits relative to the largest.
+/// Sums over the whole vocabulary, per position, of logits relative to one that is about the
+/// largest: any number will do, if it is the same on all ranks and no exponential overflows.
 struct LogitSums {
-  at::Tensor exps;        // This rank's exponentials, [positions, rows].
   at::Tensor sum;         // Of all exponentials.
   at::Tensor picked;      // The target's logit.
   at::Tensor total = {};  // Of all logits, if labels are smoothed.
 };
 
-at::Tensor largest_logits(const at::Tensor& logits, const Group& group) {
-  const at::Tensor largest =
-      logits.size(1) == 0
-          ? at::full({logits.size(0)}, -std::numeric_limits<double>::infinity(), logits.options())
-          : logits.amax(1);
-  return all_reduce(largest, group, ReduceOp::kMax).wait();
+at::Tensor least(const at::Tensor& logits) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return at::full({logits.size(0)}, -kInfinity, at_least_float(logits).options());
 }
 
-at::Tensor picked_logits(const at::Tensor& logits, const at::Tensor& targets, const Span& rows) {
-  if (rows.size() == 0) return at::zeros({logits.size(0)}, logits.options());
+at::Tensor largest_of_ranks(const at::Tensor& own, const Group& group) {
+  return all_reduce(own, group, ReduceOp::kMax).wait();
+}
+
+at::Tensor picked_logits(const at::Tensor& logits, const at::Tensor& largest,
+                         const at::Tensor& targets, const Span& rows) {
+  if (rows.size() == 0) return at::zeros_like(largest);
   const at::Tensor foreign = foreign_to(targets, rows);
   const at::Tensor own = (targets - rows.begin).masked_fill_(foreign, 0);
-  return logits.gather(1, own.unsqueeze(1)).squeeze(1).masked_fill_(foreign, 0);
+  const at::Tensor picked = at_least_float(logits.gather(1, own.unsqueeze(1)).squeeze(1));
+  return (picked - largest).masked_fill_(foreign, 0);
 }
 
-LogitSums logit_sums(const at::Tensor& logits, const at::Tensor& targets, const LossCall& call) {
-  at::Tensor relative = logits - largest_logits(logits, call.group).unsqueeze(1);
-  const at::Tensor picked = picked_logits(relative, targets, call.vocabulary.rows);
-  const bool smooths = call.options.label_smoothing > 0;
-  const at::Tensor total = smooths ? relative.sum(1) : at::Tensor();
-  const at::Tensor exps = relative.exp_();
-  std::vector<at::Tensor> sums{exps.sum(1), picked};
-  if (smooths) sums.push_back(total);
-  const at::Tensor all = all_reduce(at::stack(sums), call.group).wait();
-  return {exps, all[0], all[1], smooths ? all[2] : at::Tensor()};
+LogitSums sums_of_ranks(const LogitSums& own, const Group& group) {
+  std::vector<at::Tensor> sums{own.sum, own.picked};
+  if (own.total.defined()) sums.push_back(own.total);
+  const at::Tensor all = all_reduce(at::stack(sums), group).wait();
+  return {all[0], all[1], own.total.defined() ? all[2] : at::Tensor()};
+}
+
+/// The mean of the losses, and of how many.
+struct MeanLoss {
+  at::Tensor loss;
+  at::Tensor count;
+};
+
+MeanLoss mean_loss(const LogitSums& sums, const at::Tensor& targets, const LossCall& call) {
+  at::Tensor losses = sums.sum.log() - (1 - call.options.label_smoothing) * sums.picked;
+  if (sums.total.defined()) losses -= call.smoothing_share() * sums.total;
+  const at::Tensor ignored = call.ignored(targets);
+  if (ignored.defined()) losses.masked_fill_(ignored, 0);
+  const bool counts_all = !ignored.defined() || call.options.count_ignored;
+  const at::Tensor count =
+      counts_all ? at::full({}, targets.numel(), targets.options()) : ignored.logical_not().sum();
+  return {losses.sum() / count, count};
+}
+
+// The gradients of the losses.
+at::Tensor gradient_of_each(const at::Tensor& gradient, const at::Tensor& count,
+                            const at::Tensor& targets, const LossCall& call) {
+  const at::Tensor each = (gradient / count).expand(targets.sizes());
+  const at::Tensor ignored = call.ignored(targets);
+  return ignored.defined() ? each.masked_fill(ignored, 0) : each;
+}
+
+const LossCall& call_of(autograd::AutogradContext& context) {
+  return static_cast<const LossCall&>(*context.saved_data["call"].toCapsule());
 }
 
 class VocabularyLoss : public autograd::Function<VocabularyLoss> {
@@ -113,31 +144,30 @@ class VocabularyLoss : public autograd::Function<VocabularyLoss> {
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& targets, const c10::intrusive_ptr<LossCall>& call) {
     const at::Tensor flat = targets.flatten();
-    const LogitSums sums = logit_sums(at_least_float(logits).flatten(0, 1), flat, *call);
-    at::Tensor losses = sums.sum.log() - (1 - call->options.label_smoothing) * sums.picked;
-    if (sums.total.defined()) losses -= call->smoothing_share() * sums.total;
-    const at::Tensor ignored = call->ignored(flat);
-    if (ignored.defined()) losses.masked_fill_(ignored, 0);
-    const bool counts_all = !ignored.defined() || call->options.count_ignored;
-    const at::Tensor count =
-        counts_all ? at::full({}, flat.numel(), flat.options()) : ignored.logical_not().sum();
-    context->save_for_backward({sums.exps, sums.sum, flat, count});
+    const at::Tensor rows = at_least_float(logits).flatten(0, 1);
+    const at::Tensor own = rows.size(1) == 0 ? least(rows) : rows.amax(1);
+    const at::Tensor largest = largest_of_ranks(own, call->group);
+    at::Tensor relative = rows - largest.unsqueeze(1);
+    const bool smooths = call->options.label_smoothing > 0;
+    const at::Tensor total = smooths ? relative.sum(1) : at::Tensor();
+    const at::Tensor exps = relative.exp_();
+    const LogitSums sums = sums_of_ranks(
+        {exps.sum(1), picked_logits(rows, largest, flat, call->vocabulary.rows), total},
+        call->group);
+    const MeanLoss made = mean_loss(sums, flat, *call);
+    context->save_for_backward({exps, sums.sum, flat, made.count});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["shape"] = logits.sizes();
     context->saved_data["dtype"] = static_cast<int64_t>(logits.scalar_type());
-    return losses.sum() / count;
+    return made.loss;
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
-    const auto holder = context->saved_data["call"].toCapsule();
-    const auto& call = static_cast<const LossCall&>(*holder);
+    const LossCall& call = call_of(*context);
     const autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor& targets = saved[2];
-    // The gradient of each position's loss.
-    at::Tensor each = (gradients[0] / saved[3]).expand(targets.sizes());
-    const at::Tensor ignored = call.ignored(targets);
-    if (ignored.defined()) each = each.masked_fill(ignored, 0);
+    const at::Tensor each = gradient_of_each(gradients[0], saved[3], targets, call);
     at::Tensor made = saved[0] * (each / saved[1]).unsqueeze(1);
     subtract_targets(made, each, targets, call);
     const auto dtype = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
@@ -155,6 +185,49 @@ class VocabularyLoss : public autograd::Function<VocabularyLoss> {
     const at::Tensor shares = (each * (call.options.label_smoothing - 1)).masked_fill_(foreign, 0);
     made.scatter_add_(1, own.unsqueeze(1), shares.unsqueeze(1));
   }
+};
+
+// The same by kernels: logits stay in their dtype, and their gradient may take their place.
+class VocabularyLossByKernels : public autograd::Function<VocabularyLossByKernels> {
+ public:
+  static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& targets, const c10::intrusive_ptr<LossCall>& call) {
+    const at::Tensor rows = rows_below_autograd(logits);
+    const at::Tensor flat = targets.flatten();
+    const at::Tensor own = flat - call->vocabulary.rows.begin;
+    const at::Tensor log_sums =
+        rows.numel() == 0 ? least(rows) : cross_entropy_on_gpu(rows, own, kNone).log_sums;
+    const at::Tensor largest = largest_of_ranks(log_sums.clone(), call->group);
+    const at::Tensor picked = picked_logits(rows, largest, flat, call->vocabulary.rows);
+    const LogitSums sums = sums_of_ranks({(log_sums - largest).exp(), picked}, call->group);
+    const MeanLoss made = mean_loss(sums, flat, *call);
+    context->saved_data["rows"] = rows;
+    context->saved_data["own"] = own;
+    context->saved_data["log_sums"] = sums.sum.log() + largest;
+    context->saved_data["targets"] = flat;
+    context->saved_data["count"] = made.count;
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
+    context->saved_data["shape"] = logits.sizes();
+    return made.loss;
+  }
+
+  static autograd::variable_list backward(autograd::AutogradContext* context,
+                                          const autograd::variable_list& gradients) {
+    auto& saved = context->saved_data;
+    const at::Tensor rows = saved["rows"].toTensor();
+    const at::Tensor each = gradient_of_each(gradients[0], saved["count"].toTensor(),
+                                             saved["targets"].toTensor(), call_of(*context));
+    const at::Tensor out = gradient_place(rows);
+    if (rows.numel() > 0) {
+      cross_entropy_backward_on_gpu(each.contiguous(), rows, saved["own"].toTensor(),
+                                    saved["log_sums"].toTensor(), kNone, out);
+    }
+    return {out.view(saved["shape"].toIntVector()), {}, {}};
+  }
+
+ private:
+  // No target is ignored here: gradient_of_each() has zeros for those.
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
 };
 
 void check_targets(const at::Tensor& logits, const at::Tensor& targets,
@@ -193,8 +266,10 @@ at::Tensor vocabulary_loss(const at::Tensor& logits, const at::Tensor& targets,
   if (tensor == nullptr && is_plain) return token_loss(logits, targets);
   check_targets(logits, targets, vocabulary, options);
   if (tensor != nullptr) {
-    return VocabularyLoss::apply(logits, targets,
-                                 c10::make_intrusive<LossCall>(tensor->group, vocabulary, options));
+    const auto call = c10::make_intrusive<LossCall>(tensor->group, vocabulary, options);
+    const bool has_kernel = has_kernels(logits) && options.label_smoothing == 0;
+    return has_kernel ? VocabularyLossByKernels::apply(logits, targets, call)
+                      : VocabularyLoss::apply(logits, targets, call);
   }
   constexpr int64_t kNoToken = -1;
   const int64_t ignored = options.ignore_index.value_or(kNoToken);

@@ -43,8 +43,9 @@ struct VocabularyLossOptions {
 /// **Collective.** The mean cross-entropy of logits [batch, positions, this rank's rows], at least
 /// in float32. Every rank gets the loss of the whole vocabulary and the gradient of its own logits;
 /// no rank gathers logits. The forward pass sends two all-reduces of a few numbers per position,
-/// the backward pass nothing. Targets [batch, positions] are the same on all ranks and checked like
-/// tokens. NaN if all targets are ignored.
+/// the backward pass nothing. Where there are kernels (has_kernels()), logits of 16 bits are not
+/// copied to float32, and their gradient may take their place. Targets [batch, positions] are the
+/// same on all ranks and checked like tokens. NaN if all targets are ignored.
 ///
 /// Without tensor parallelism and with default options the same as token_loss(), to the last bit.
 at::Tensor vocabulary_loss(const at::Tensor& logits, const at::Tensor& targets,

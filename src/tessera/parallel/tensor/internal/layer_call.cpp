@@ -1,19 +1,50 @@
 #include "tessera/parallel/tensor/internal/layer_call.h"
 
-#include <c10/core/GradMode.h>
+#include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/layer/linear.h"
+#include "tessera/layer/wanted_gradients.h"
 
 namespace tessera::tensor::detail {
 namespace {
 
-void add_gradients(const LinearWeights& layer, const GradientOperands& operands, Fp8 fp8) {
-  const at::NoGradGuard no_grad;
-  accumulate_weight_gradient(layer.weight, operands.x, operands.gradient, fp8);
-  if (!layer.bias.defined()) return;
-  accumulate_gradient(layer.bias, linear_bias_gradient(operands.gradient_for_bias));
+/// Some layers of a call that have one input.
+struct Part {
+  const LayerCall& call;
+  size_t first;  // Of the call's layers.
+  std::span<const LinearWeights> layers;
+
+  // Places in autograd's list of inputs.
+  size_t weights() const { return 1 + first; }
+  size_t biases() const {
+    const auto before = std::span(call.layers).first(first);
+    return 1 + call.layers.size() + parameters_of(before).size() - before.size();
+  }
+};
+
+void put(std::vector<at::Tensor> gradients, size_t at, std::vector<at::Tensor>& made) {
+  std::ranges::move(gradients, made.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void make_gradients_of(const Part& part, const torch::autograd::AutogradContext& context,
+                       const GradientOperands& of, std::vector<at::Tensor>& made) {
+  const LayerCall& call = part.call;
+  const std::vector<at::Tensor> parameters = parameters_of(part.layers);
+  const at::TensorList all = parameters;
+  const size_t wanted = wanted_gradients(context, part.weights(), part.layers.size());
+  if (wanted > 0 && !made[part.weights()].defined()) {
+    const bool adds = call.adds_gradients && wanted == part.layers.size();
+    const at::TensorList weights = all.slice(0, part.layers.size());
+    put(weight_gradients_to_add(weights, of.x, of.gradient, call.fp8, adds), part.weights(), made);
+  }
+  const at::TensorList biases = all.slice(part.layers.size());
+  if (wanted_gradients(context, part.biases(), biases.size()) > 0) {
+    put(bias_gradients(biases, of.gradient_for_bias), part.biases(), made);
+  }
 }
 
 }  // namespace
@@ -65,34 +96,20 @@ const LayerCall& LayerCall::of(torch::autograd::AutogradContext& context) {
   return static_cast<const LayerCall&>(*context.saved_data["call"].toCapsule());
 }
 
-std::vector<at::Tensor> parameters_of(std::span<const LinearWeights> layers) {
-  std::vector<at::Tensor> parameters;
-  for (const LinearWeights& layer : layers) parameters.push_back(layer.weight);
-  for (const LinearWeights& layer : layers) {
-    if (layer.bias.defined()) parameters.push_back(layer.bias);
-  }
-  return parameters;
-}
-
 void make_gradients(const torch::autograd::AutogradContext& context, const LayerCall& call,
                     std::span<const GradientOperands> operands, std::vector<at::Tensor>& made) {
-  size_t bias_edge = 1 + call.layers.size();
-  for (size_t i = 0; i < call.layers.size(); ++i) {
-    const LinearWeights& layer = call.layers[i];
+  const size_t each = operands.size() == 1 ? call.layers.size() : 1;
+  for (size_t i = 0; i < operands.size(); ++i) {
     const GradientOperands& of = operands[i];
-    if (call.deferred) {
-      call.deferred->add([layer, of, fp8 = call.fp8] { add_gradients(layer, of, fp8); });
+    const Part part{call, i, std::span(call.layers).subspan(i, each)};
+    if (!call.deferred) {
+      make_gradients_of(part, context, of, made);
       continue;
     }
-    if (context.needs_input_grad(1 + i) && !made[1 + i].defined()) {
-      made[1 + i] =
-          weight_gradient_to_add(layer.weight, of.x, of.gradient, call.fp8, call.adds_gradients);
-    }
-    if (!layer.bias.defined()) continue;
-    if (context.needs_input_grad(bias_edge)) {
-      made[bias_edge] = linear_bias_gradient(of.gradient_for_bias);
-    }
-    ++bias_edge;
+    call.deferred->add(
+        [layers = std::vector(part.layers.begin(), part.layers.end()), of, fp8 = call.fp8] {
+          accumulate_gradients(layers, of.x, of.gradient, of.gradient_for_bias, fp8);
+        });
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/comm/work.h"
+#include "tessera/layer/joined_linear.h"
 #include "tessera/layer/pass.h"
 #include "tessera/parallel/tensor/column_linear.h"
 
@@ -45,17 +46,15 @@ struct LayerCall : torch::CustomClassHolder {
 };
 using LayerCallPtr = c10::intrusive_ptr<LayerCall>;
 
-/// All weights, then those biases that are defined: an order for autograd's list of inputs.
-std::vector<at::Tensor> parameters_of(std::span<const LinearWeights> layers);
-
-/// The operands of the gradients of one layer's parameters.
+/// The operands of the gradients of one layer's parameters, or of those of all layers, joined.
 struct GradientOperands {
   at::Tensor x;
   at::Tensor gradient;           // For the weight.
   at::Tensor gradient_for_bias;  // Of the positions that count for this rank's bias.
 };
 /// Puts the gradients of the parameters that are not there yet into `made`, whose entry 0 is for
-/// the input, or queues them if they are deferred.
+/// the input, or queues them if they are deferred. There are operands for each layer, or one for
+/// all.
 void make_gradients(const torch::autograd::AutogradContext& context, const LayerCall& call,
                     std::span<const GradientOperands> operands, std::vector<at::Tensor>& made);
 
