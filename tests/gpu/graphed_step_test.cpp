@@ -156,7 +156,7 @@ int64_t reserved_bytes() {
   return memory::getDeviceStats(0).reserved_bytes.at(kAll).current;
 }
 
-TEST(GpuGraph, ARecordingThatFailsGivesItsMemoryBack) {
+TEST(GpuGraph, ARecordingThatFailsLeavesNothingBehind) {
   const at::Tensor x = at::ones({1 << 24}, at::kCUDA);
   const auto graph = make_gpu_graph(x.device());
   const int64_t before = reserved_bytes();
@@ -166,6 +166,7 @@ TEST(GpuGraph, ARecordingThatFailsGivesItsMemoryBack) {
   }),
                StateError);
   EXPECT_EQ(reserved_bytes(), before);
+  EXPECT_NO_THROW((void)at::rand({4}, at::kCUDA)) << "random numbers are no longer recorded";
 }
 
 TEST(GpuGraph, RepeatsWorkWithNewInputs) {

@@ -81,16 +81,19 @@ TEST(PipelineRanks, EveryKindOnFourRanks) {
 
 // ---- Any schedule
 
+// Over NCCL messages have no tags, so pipelines refuse orders like some of these there.
+constexpr Backend kAnyOrder = Backend::kGloo;
+
 void check_random_tables(int64_t world_size) {
   run_ranks(world_size, [](World& world) {
     const auto pp = static_cast<size_t>(world.size());
     testkit::for_random_inputs<Schedule>(
         world, 40, [&] { return testkit::RandomPlay(pp).play(); },
         [&](const Schedule& table) {
-          PipelineTrial trial(world, table);
+          PipelineTrial trial(world, table, kAnyOrder);
           trial.check_step(2 * table.microbatches() + 1);
           const Schedule deferred = lower(table, {.receives = Receives::kDeferred});
-          PipelineTrial(world, deferred).check_step(table.microbatches());
+          PipelineTrial(world, deferred, kAnyOrder).check_step(table.microbatches());
         });
   });
 }
@@ -108,9 +111,9 @@ TEST(PipelineRanks, RandomTablesOnFourRanks) {
 TEST(PipelineRanks, TablesInTheStepwiseFormRun) {
   run_ranks(3, [](World& world) {
     const Schedule one = generate({.pp = 3, .microbatches = 5});
-    PipelineTrial(world, lower_in_step(one, true)).check_step(11);
+    PipelineTrial(world, lower_in_step(one, true), kAnyOrder).check_step(11);
     const Schedule gpipe = generate({.kind = ScheduleKind::kGPipe, .pp = 3, .microbatches = 2});
-    PipelineTrial(world, lower_in_step(gpipe, false)).check_step(4);
+    PipelineTrial(world, lower_in_step(gpipe, false), kAnyOrder).check_step(4);
   });
 }
 

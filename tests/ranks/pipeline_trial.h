@@ -13,11 +13,13 @@ namespace tessera::testkit {
 
 /// A model on a pipeline, and the same model in this process only.
 struct PipelineTrial {
-  PipelineTrial(const World& world, const Schedule& schedule)
+  // kAuto: that of the world.
+  PipelineTrial(const World& world, const Schedule& schedule, Backend backend = Backend::kAuto)
       : parts(make_parts(schedule.num_stages())),
         reference(make_parts(schedule.num_stages())),
         mine(schedule.stages_of(GroupRank{world.rank().value})),
-        pipeline(stages_of(parts, schedule, GroupRank{world.rank().value}), schedule, world.group(),
+        pipeline(stages_of(parts, schedule, GroupRank{world.rank().value}), schedule,
+                 world.group(world.group().ranks(), {.backend = backend}),
                  {.loss = loss_of_stage, .device = testkit::device()}) {}
 
   // Only the inputs that this rank needs.

@@ -1,6 +1,9 @@
 #include "tessera/comm/internal/state.h"
 
 #include <algorithm>
+#include <exception>
+#include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tessera/base/check.h"
@@ -55,6 +58,24 @@ void check_ranks(const RankGroup& ranks, int64_t world_size) {
   const auto twice = std::ranges::adjacent_find(sorted);
   TSR_CHECK(twice == sorted.end(), "rank ", *twice,
             " is twice in the ranks of a group; list every rank once");
+}
+
+using Backends = std::vector<c10::intrusive_ptr<c10d::Backend>>;
+
+// Aborting may take long, too, and then goes on beside the program.
+void abort_all(Backends backends) {
+  constexpr std::chrono::seconds kLongest{10};
+  std::packaged_task<void()> task([backends = std::move(backends)] {
+    for (const auto& backend : backends) {
+      try {
+        backend->abort();
+      } catch (const std::exception&) {  // The failure before is the one to report.
+      }
+    }
+  });
+  const std::future<void> end = task.get_future();
+  std::thread(std::move(task)).detach();
+  end.wait_for(kLongest);
 }
 
 std::unique_ptr<Engine> make_engine(Backend backend, const LocalAddress& address) {
@@ -134,16 +155,19 @@ void Communicator::check_usable(const std::string& group) const {
   throw CommError(concat("group ", group, " is unusable: ", poisoned_, "; connect a new world"));
 }
 
-void Communicator::close(End end) {
+c10::intrusive_ptr<c10d::Backend> Communicator::close(End end) {
   const std::lock_guard lock(mutex_);
   // Destroying one of Gloo waits for its operations; an abandoned one may never end.
-  if (poisoned_.empty() && end == End::kRelease) {
-    if (backend_) backend_->shutdown();  // NCCL warns of communicators that are destroyed without.
-    backend_.reset();
-  } else {
-    (void)backend_.release();
-  }
+  const bool abandons = !poisoned_.empty() || end == End::kAbandon;
   poisoned_ = "its world was closed";
+  if (abandons) {
+    auto abandoned = backend_;
+    (void)backend_.release();
+    return abandoned;
+  }
+  if (backend_) backend_->shutdown();  // NCCL warns of communicators that are destroyed without.
+  backend_.reset();
+  return {};
 }
 
 std::shared_ptr<Engine> WorldState::engine(Backend wanted) {
@@ -210,9 +234,14 @@ void WorldState::close() {
   }
   const std::vector<std::shared_ptr<Communicator>> all = communicators();
   const bool abandons = !nccl_has_ended && std::ranges::any_of(all, &Communicator::is_nccl);
+  const bool has_failed = !std::ranges::all_of(all, &Communicator::is_usable);
+  Backends of_nccl;
   for (const auto& communicator : all) {
-    communicator->close(abandons ? Communicator::End::kAbandon : Communicator::End::kRelease);
+    const auto abandoned =
+        communicator->close(abandons ? Communicator::End::kAbandon : Communicator::End::kRelease);
+    if (abandoned && communicator->is_nccl()) of_nccl.push_back(abandoned);
   }
+  if (has_failed && !of_nccl.empty()) abort_all(std::move(of_nccl));
   const std::lock_guard lock(mutex_);
   communicators_.clear();
   engines_.clear();

@@ -62,7 +62,8 @@ class Communicator {
     kRelease,  // Waits for its operations.
     kAbandon,  // Waits for nothing.
   };
-  void close(End end);
+  /// The back end if it was abandoned: then it is never destroyed.
+  c10::intrusive_ptr<c10d::Backend> close(End end);
 
  private:
   mutable std::mutex mutex_;
@@ -107,7 +108,8 @@ class WorldState {
   /// Whether there are operations of NCCL that will end: none of its world has failed.
   bool can_finish_nccl() const;
   /// Destroying a communicator of NCCL aborts its operations, for which it waits for the GPU, maybe
-  /// for ever if a rank is lost. So it abandons all unless `nccl_has_ended`.
+  /// for ever if a rank is lost. So it abandons all unless `nccl_has_ended`. If one has failed, it
+  /// aborts those of NCCL, since what the GPU has waits behind them.
   void close();
 
  private:

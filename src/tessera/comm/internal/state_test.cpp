@@ -6,6 +6,7 @@
 #include <chrono>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/comm/groups.h"
 #include "tessera/comm/world.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct Ends {
   int shutdowns = 0;
+  int aborts = 0;
   int destructions = 0;
 };
 
@@ -27,6 +29,7 @@ class Engineless : public c10d::Backend {
   ~Engineless() override { ++ends_.destructions; }
   const std::string getBackendName() const override { return name_; }
   void shutdown() override { ++ends_.shutdowns; }
+  void abort() override { ++ends_.aborts; }
 
  private:
   std::string name_;
@@ -48,7 +51,8 @@ struct Connected {
   std::vector<std::shared_ptr<Communicator>> communicators;
 };
 
-// Destroying a communicator of NCCL may wait for the kernels of another.
+// Destroying a communicator of NCCL may wait for the kernels of another. Those of operations that
+// will not end hold up the GPU until they are aborted.
 TEST(WorldState, AbandonsAllCommunicatorsIfOperationsOfNcclMayNotEnd) {
   Connected made({"nccl", "gloo", "nccl"});
   EXPECT_TRUE(made.world.can_finish_nccl());
@@ -59,6 +63,15 @@ TEST(WorldState, AbandonsAllCommunicatorsIfOperationsOfNcclMayNotEnd) {
     EXPECT_EQ(ends.shutdowns, 0);
     EXPECT_EQ(ends.destructions, 0);
   }
+  EXPECT_EQ(made.ends[0].aborts, 1);
+  EXPECT_EQ(made.ends[1].aborts, 0) << "Gloo's need no GPU";
+  EXPECT_EQ(made.ends[2].aborts, 1);
+}
+
+TEST(WorldState, AbortsNothingThatHasNotFailed) {
+  Connected made({"nccl"});
+  made.world.close();
+  EXPECT_EQ(made.ends[0].aborts + made.ends[0].shutdowns + made.ends[0].destructions, 0);
 }
 
 TEST(WorldState, ReleasesCommunicatorsOfNcclThatHaveEnded) {
@@ -95,6 +108,23 @@ TEST(Groups, ShapesInAFakeWorldAreThoseOfThisRank) {
   const std::vector<at::Tensor> all = all_gather_uneven(at::ones({2, 5}), world.group()).wait();
   ASSERT_EQ(all.size(), 3U);
   for (const at::Tensor& one : all) EXPECT_EQ(one.sizes(), (at::IntArrayRef{2, 5}));
+}
+
+// What the GPU waits for may never end.
+TEST(Groups, OfNcclAreUnusableAfterAWaitThatFailed) {
+  for (const std::string engine : {"nccl", "gloo"}) {
+    const auto world = std::make_shared<WorldState>();
+    world->launch.world_size = 2;
+    world->timeout = std::chrono::milliseconds(1);
+    const Group group(std::make_shared<GroupState>(world, all_ranks_of(world->launch),
+                                                   GroupOptions{.backend = Backend::kGloo}));
+    Communicator& communicator = *group.state().communicator();
+    Ends ends;
+    communicator.backend([&] { return c10::make_intrusive<Engineless>(engine, ends); });
+    EXPECT_THROW(wait_until(group, "what never comes", [] { return false; }), CommError);
+    EXPECT_EQ(communicator.is_usable(), engine == "gloo");
+    EXPECT_FALSE(world->can_finish_nccl());
+  }
 }
 
 // There is no rank that it could wait for in vain.

@@ -1,6 +1,8 @@
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/zeros.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -79,12 +81,24 @@ class CudaGraph final : public GpuGraph {
     // made before that differs between versions of LibTorch.
     bool is_kept = true;  // Allocators other than LibTorch's own do not say.
     try_to([&] { is_kept = memory::getPoolUseCount(gpu, pool) > 0; });
-    if (!is_kept) return;
-    at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
-    try_to([&] { memory::endAllocateToPool(gpu, pool); });
-    try_to([&] { pinned->end_allocate_to_pool(pool); });
-    try_to([&] { memory::releasePool(gpu, pool); });
-    try_to([&] { pinned->release_pool(pool); });
+    if (is_kept) {
+      at::HostAllocator* const pinned = at::getHostAllocator(at::kCUDA);
+      try_to([&] { memory::endAllocateToPool(gpu, pool); });
+      try_to([&] { pinned->end_allocate_to_pool(pool); });
+      try_to([&] { memory::releasePool(gpu, pool); });
+      try_to([&] { pinned->release_pool(pool); });
+    }
+    try_to(free_random_numbers);
+  }
+
+  // A recording that ends with an error leaves the generator of random numbers as if it went on,
+  // and operators outside would refuse to use it. One that ends well sets it right.
+  static void free_random_numbers() {
+    const at::Tensor some = at::zeros({1}, at::kCUDA);
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin(at::cuda::graph_pool_handle(), cudaStreamCaptureModeThreadLocal);
+    some.zero_();
+    graph.capture_end();
   }
 
   // The first error is the one to report.
