@@ -205,25 +205,44 @@ TEST(DdpFailures, ARankThatSkipsBackwardIsMissedInTime) {
   });
 }
 
+/// The call of rank 1 differs from that of the others, which fails on all of them; so does the
+/// next reduction.
+void expect_named(const World& world, const Ddp& ddp, const std::function<void()>& pass) {
+  const auto said_by = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const CommError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string said = said_by([&] { rank_of(world) == 1 ? barrier(ddp.group()) : pass(); });
+  RANK_EXPECT(contains(said, "ranks 0, 2 called all_reduce #") &&
+              contains(said, "but rank 1 called barrier #"))
+      << said;
+  const std::string next = said_by([&] { ddp.reduce(); });
+  RANK_EXPECT(contains(next, "is unusable")) << next;
+}
+
 TEST(DdpFailures, InCheckedModeSkippedPassesAreNamed) {
   const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
   run_ranks(3, [](World& world) {
     const Replica ours(at::kDouble, 0);
     const Ddp ddp({ours.parameters}, world.group());
     ours.loss(rows_of(world, 0)).backward();
-    std::string said;
-    try {
-      if (rank_of(world) == 1) {
-        barrier(ddp.group());
-      } else {
-        ours.loss(rows_of(world, 1)).backward();
-      }
-    } catch (const CommError& error) {
-      said = error.what();
-    }
-    RANK_EXPECT(contains(said, "ranks 0, 2 called all_reduce #") &&
-                contains(said, "but rank 1 called barrier #"))
-        << said;
+    expect_named(world, ddp, [&] { ours.loss(rows_of(world, 1)).backward(); });
+  });
+}
+
+// Rank 1 sends a bucket, but no report.
+TEST(DdpFailures, InCheckedModeMissingReportsAreNamed) {
+  const testkit::Variable checks("TESSERA_CHECK_COLLECTIVES", "1");
+  run_ranks(3, [](World& world) {
+    const at::Tensor weight = at::ones({5}, here()).requires_grad_();
+    const Ddp ddp({{{"weight", weight}}}, world.group());
+    weight.sum().backward();
+    if (rank_of(world) == 1) all_reduce(at::zeros({5}, here()), ddp.group()).wait();
+    expect_named(world, ddp, [&] { weight.sum().backward(); });
   });
 }
 

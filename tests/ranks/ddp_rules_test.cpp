@@ -13,6 +13,7 @@
 #include "tessera/comm/objects.h"
 #include "tests/ranks/replica.h"
 #include "tests/testkit/device.h"
+#include "tests/testkit/operators.h"
 #include "tests/testkit/ranks.h"
 
 namespace tessera {
@@ -40,7 +41,9 @@ at::Tensor all_rows(const World& world, uint64_t step) {
 
 /// Number of operations on the reduce lane so far.
 uint64_t num_operations(const Ddp& ddp) {
-  return ddp.group().state().communicator()->sequence();
+  const GroupState& state = ddp.group().state();
+  const auto& twin = state.cpu_twin();
+  return state.communicator()->sequence() + (twin ? twin->communicator()->sequence() : 0);
 }
 
 // ---- Which gradients are summed
@@ -247,10 +250,26 @@ TEST(DdpGradients, PassesInsideOfPassesAreReducedOnce) {
       x.square().mean().backward();
       whole.loss(all_rows(world, step)).backward();
       RANK_EXPECT(gradient_difference(ours, whole) < kExact) << step;
-      const uint64_t num_agreements = step == 0 ? 1 : 0;
-      RANK_EXPECT(num_operations(ddp) - before == ddp.buckets().size() + num_agreements) << step;
+      const uint64_t num_others = step == 0 ? 2 : 1;  // The reports, and the order of the buckets.
+      RANK_EXPECT(num_operations(ddp) - before == ddp.buckets().size() + num_others) << step;
       ours.zero_grad();
       whole.zero_grad();
+    }
+  });
+}
+
+// The outer pass does not reach the recomputed layer, and its input has the form of a weight.
+TEST(DdpGradients, RecomputedParametersAreNotTakenForReplacedOnes) {
+  run_ranks(2, [](World& world) {
+    Replica ours(at::kDouble, rank_of(world), 2);
+    ours.add("unused", at::ones({3}, here(at::kDouble)));
+    const Ddp ddp({ours.parameters}, world.group());
+    for (uint64_t step = 0; step < 2; ++step) {
+      const at::Tensor x = random_tensor({Replica::kWidth, Replica::kWidth}, at::kDouble, step);
+      const at::Tensor hidden = Recomputed::apply(x.requires_grad_(), &ours, 0);
+      ours.layer(1, hidden).sum().backward();
+      RANK_EXPECT(ours.parameters[0].tensor.grad().defined()) << step;
+      ours.zero_grad();
     }
   });
 }
@@ -269,7 +288,26 @@ TEST(DdpBuckets, TheFirstIsSentBeforeTheLastGradientIsThere) {
     hidden.register_hook([&](const at::Tensor&) { before_first_layer = num_operations(ddp); });
     ours.layer(2, ours.layer(1, hidden)).square().mean().backward();
     RANK_EXPECT(before_first_layer - before == 4) << "weights and biases of two layers";
-    RANK_EXPECT(num_operations(ddp) - before == 6);
+    RANK_EXPECT(num_operations(ddp) - before == 7) << "the last layer, and the reports";
+  });
+}
+
+// To copy a value to the host, or to read one, the host would wait for a GPU.
+TEST(DdpBuckets, TheHostReadsNothingOfThem) {
+  run_ranks(2, [](World& world) {
+    const Branches model;
+    const Ddp ddp({model.parameters}, world.group(), {.bucket_bytes = 1});
+    // Gloo sends the tensors of a GPU by way of the host.
+    const bool by_host = testkit::device().is_cuda() && ddp.group().backend() == Backend::kGloo;
+    for (int step = 0; step < 3; ++step) {
+      for (const Parameter& parameter : model.parameters) parameter.tensor.mutable_grad().reset();
+      const at::Tensor loss = model.loss(world.rank().value, step);
+      const testkit::OperatorCalls calls;
+      loss.backward();
+      RANK_EXPECT(calls.count("aten::mul") > 0) << "the test sees no operators";
+      RANK_EXPECT(calls.count("aten::_local_scalar_dense") == 0) << step;
+      RANK_EXPECT(by_host || calls.count("aten::copy_") == 0) << step;
+    }
   });
 }
 

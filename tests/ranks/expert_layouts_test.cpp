@@ -262,7 +262,8 @@ TrainingStep training_step(const ParallelDims& dims, const LlamaConfig& config) 
 
 // What is not in the formulas. Before the rows, each layer exchanges how many there are for each
 // expert, and the ranks of etp the shapes of what they gather, in the forward and in the backward
-// pass: 16 sizes. The bucket of DDP has an element for each parameter and rank, and two more.
+// pass: 16 sizes. The ranks of DDP report two float64 for each parameter, two for each rank, and
+// two.
 SentBytes small_messages(const Engine& engine, const LlamaConfig& config) {
   const auto size = [&](const char* group) { return engine.plan().group(group).size(); };
   const int64_t sizes = config.num_hidden_layers * 8;
@@ -270,7 +271,7 @@ SentBytes small_messages(const Engine& engine, const LlamaConfig& config) {
       engine.parameters(), [](const Parameter& parameter) { return parameter.expert.has_value(); });
   const int64_t others = static_cast<int64_t>(engine.parameters().size()) - experts;
   const auto reduced = [&](const char* group, int64_t parameters) {
-    return 2 * 4 * (parameters + size(group) + 2) * (size(group) - 1) / size(group);
+    return 2 * 8 * 2 * (parameters + size(group) + 1) * (size(group) - 1) / size(group);
   };
   return {{"ep", sizes * config.num_experts / size("ep") * (size("ep") - 1)},
           {"etp", sizes * (config.num_experts + 2 * 16) * (size("etp") - 1)},

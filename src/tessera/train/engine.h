@@ -75,8 +75,8 @@ class Engine {
   ///
   /// `inputs` and `targets` are this rank's rows(), whole: with context parallelism, the engine
   /// takes this rank's positions. From the CPU it copies them itself, and then the host does not
-  /// wait for a GPU here, unless the plan has replicas (Ddp) or the model has experts. `documents`
-  /// is BatchTensors::documents; it may be undefined.
+  /// wait for a GPU here, unless the model has experts. `documents` is BatchTensors::documents; it
+  /// may be undefined.
   at::Tensor train_step(const at::Tensor& inputs, const at::Tensor& targets, double loss_scale = 1,
                         const at::Tensor& documents = {});
   /// This rank's own loss in the last training step; undefined without the last stage.

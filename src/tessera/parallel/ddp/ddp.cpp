@@ -23,6 +23,7 @@
 #include "tessera/hook/gradient_hook.h"
 #include "tessera/parallel/ddp/internal/backward_passes.h"
 #include "tessera/parallel/ddp/internal/bucket.h"
+#include "tessera/parallel/ddp/internal/report_exchange.h"
 #include "tessera/parallel/ddp/internal/same_model.h"
 
 namespace tessera {
@@ -33,7 +34,8 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-constexpr int kNoPass = -1;  // The engine's task id outside of a backward pass.
+constexpr int kNoPass = -1;               // The engine's task id outside of a backward pass.
+constexpr double kShareTolerance = 1e-5;  // Programs may compute shares in float32.
 
 // A tensor with several names is reduced once.
 std::vector<TrainedParameter> trained_once(const Parameters& parameters) {
@@ -42,7 +44,8 @@ std::vector<TrainedParameter> trained_once(const Parameters& parameters) {
   for (const Parameter& parameter : parameters) {
     const bool is_new = known.insert(parameter.tensor.unsafeGetTensorImpl()).second;
     if (is_new && parameter.tensor.requires_grad())
-      trained.push_back({parameter.name, parameter.tensor, parameter.tensor.detach()});
+      trained.push_back(
+          {parameter.name, parameter.tensor, parameter.tensor.detach(), trained.size()});
   }
   return trained;
 }
@@ -80,7 +83,7 @@ std::string fix_of(const Group& group) {
 
 /// A reduction begins with the first gradient of a pass, or with start_reduce(). Then each bucket
 /// starts when it is complete, in the same order on all ranks. The end of the pass starts the
-/// remaining buckets and waits for all.
+/// remaining buckets, exchanges the reports of the ranks and waits for all.
 ///
 /// A rank whose pass failed must still take part in the reduction of the others. It does so at its
 /// next call and marks its part as failed. The others then get an error in their current pass, and
@@ -107,19 +110,20 @@ struct Ddp::State {
   std::vector<size_t> agreed_order() const;
   void build_buckets();
   void add_bucket(const std::vector<size_t>& members, at::ScalarType dtype);
-  void start_bucket() { buckets[num_started++].start(report); }
+  void start_bucket();
   void start_rest();
-  bool all_started() const { return !buckets.empty() && num_started == buckets.size(); }
+  bool all_started() const { return exchange.has_value(); }
   struct EndedPass {
     int64_t number = 0;
     std::string refusal = "";  // This rank's.
-    DdpBucket::Outcome outcome = {};
+    GroupReport said = {};
   };
-  /// On return, every rank has finished this reduction.
-  EndedPass wait_for_buckets();
+  /// On return, every rank has started all of this reduction, and the gradients are the sums.
+  EndedPass wait_for_sums();
+  GroupReport take_sums();
   void find_replaced();
   void check_outcome(const EndedPass& ended);
-  void check_passes(int64_t own, const std::vector<int64_t>& codes);
+  void check_passes(int64_t own, const GroupReport& said);
   [[noreturn]] void refuse(const EndedPass& ended) const;
 
   std::vector<TrainedParameter> trained;
@@ -139,6 +143,7 @@ struct Ddp::State {
   std::vector<size_t> arrived;  // Parameters in the order in which they became ready.
   std::vector<bool> is_ready;
   size_t num_started = 0;
+  std::optional<ReportExchange> exchange;  // Starts after the last bucket.
   int watched_pass = kNoPass;
 
   std::optional<FailedPassObserver> observer;  // Last member: it is destroyed first.
@@ -149,7 +154,9 @@ Ddp::State::State(const DdpTensors& tensors, const Group& given, const DdpOption
       buffers(tensors.buffers),
       group(on_lane(given, Lane::kReduce)),
       options(options),
-      report{.share = 1.0 / static_cast<double>(given.size())},
+      report{.share = 1.0 / static_cast<double>(given.size()),
+             .present = std::vector<bool>(trained.size()),
+             .replaced = std::vector<bool>(trained.size())},
       is_ready(trained.size()) {
   if (is_alone()) return;
   check_same_model(tensors, options, group);
@@ -217,7 +224,7 @@ void Ddp::State::on_end_of_pass() {
   if (arrived.empty() || (is_nested && !is_complete)) return;
   if (!is_complete) find_replaced();
   start_rest();
-  const EndedPass ended = wait_for_buckets();
+  const EndedPass ended = wait_for_sums();
   is_refused = true;
   check_outcome(ended);
   is_refused = false;
@@ -230,7 +237,7 @@ void Ddp::State::on_failed_pass(const Leaves& leaves, const std::string& error) 
     return reached.contains(parameter.tensor.unsafeGetTensorImpl());
   };
   if (all_know || std::ranges::none_of(trained, is_reached)) return;
-  failure = concat("backward pass ", report.pass.pass, " failed on this rank (", error, ")");
+  failure = concat("backward pass ", report.pass, " failed on this rank (", error, ")");
   is_failure_told = false;
 }
 
@@ -246,10 +253,11 @@ void Ddp::State::find_replaced() {
     const bool is_other_models = unknown.size() == leaves.size();
     if (is_other_models || unknown.empty()) continue;
     const Identities reached = identities_of(leaves);
-    for (TrainedParameter& parameter : trained) {
+    for (const TrainedParameter& parameter : trained) {
+      if (is_ready[parameter.index]) continue;
       if (reached.contains(parameter.tensor.unsafeGetTensorImpl())) continue;
       const auto can = [&](const at::Tensor& leaf) { return can_replace(leaf, parameter); };
-      if (std::ranges::any_of(unknown, can)) parameter.replaced = true;
+      if (std::ranges::any_of(unknown, can)) report.replaced[parameter.index] = true;
     }
   }
 }
@@ -263,10 +271,10 @@ void Ddp::State::check_usable() {
 void Ddp::State::tell_failure() {
   if (std::exchange(is_failure_told, true)) return;
   // The buckets of start_reduce() belong to a separate reduction, which the other ranks do as well.
-  if (all_started()) (void)wait_for_buckets();
-  report.pass.failed = true;
+  if (all_started()) (void)wait_for_sums();
+  report.failed = true;
   start_rest();
-  (void)wait_for_buckets();
+  (void)wait_for_sums();
 }
 
 void Ddp::State::recover() {
@@ -274,8 +282,9 @@ void Ddp::State::recover() {
   if (num_started > 0) {
     throw StateError("a reduction is in flight; call finish_reduce() before recover()");
   }
-  const at::Tensor number = at::scalar_tensor(report.pass.pass, at::kLong);
-  report.pass = {.pass = all_reduce(number, group, ReduceOp::kMax).wait().item<int64_t>()};
+  const at::Tensor number = at::scalar_tensor(report.pass, at::kLong);
+  report.pass = all_reduce(number, group, ReduceOp::kMax).wait().item<int64_t>();
+  report.failed = false;
   failure.clear();
   is_failure_told = false;
   for (const TrainedParameter& parameter : trained) parameter.tensor.mutable_grad().reset();
@@ -323,18 +332,32 @@ void Ddp::State::build_buckets() {
   }
 }
 
+// Counts it only if it has started, so that tell_failure() can try again.
+void Ddp::State::start_bucket() {
+  buckets[num_started].start(report);
+  ++num_started;
+}
+
 void Ddp::State::start_rest() {
   const at::NoGradGuard no_grad;
   if (buckets.empty()) build_buckets();
   while (num_started < buckets.size()) start_bucket();
+  if (!exchange) exchange.emplace(report, group);
 }
 
-Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
+GroupReport Ddp::State::take_sums() {
+  for (DdpBucket& bucket : buckets) bucket.wait();
+  GroupReport said = std::move(*exchange).wait();
+  exchange.reset();
+  for (const DdpBucket& bucket : buckets) bucket.give(report, said);
+  return said;
+}
+
+Ddp::State::EndedPass Ddp::State::wait_for_sums() {
   const at::NoGradGuard no_grad;
-  DdpBucket::Outcome outcome;
+  GroupReport said;
   try {
-    for (DdpBucket& bucket : buckets) bucket.finish();
-    outcome = buckets.back().outcome();
+    said = take_sums();
   } catch (const std::exception& error) {
     failure = error.what();
     is_failure_told = true;  // The group is lost: the other ranks cannot be reached.
@@ -344,27 +367,24 @@ Ddp::State::EndedPass Ddp::State::wait_for_buckets() {
   is_ready.assign(trained.size(), false);
   num_started = 0;
   watched_pass = kNoPass;
-  for (TrainedParameter& parameter : trained) parameter.replaced = false;
-  return {report.pass.pass++, std::exchange(report.refusal, ""), std::move(outcome)};
+  report.replaced.assign(trained.size(), false);
+  return {report.pass++, std::exchange(report.refusal, ""), std::move(said)};
 }
 
 void Ddp::State::check_outcome(const EndedPass& ended) {
-  const DdpBucket::Outcome& outcome = ended.outcome;
-  check_passes(ended.number, outcome.pass_codes);
-  if (outcome.num_refusals > 0) refuse(ended);
-  const double sum = outcome.sum_of_shares;
-  TSR_CHECK(std::abs(sum - 1) <= buckets.back().slack(), "the shares of the ranks of group ",
-            group.name(), " add up to ", sum,
-            ", not to 1; set each rank's share to its rows / all rows");
+  check_passes(ended.number, ended.said);
+  if (ended.said.refused) refuse(ended);
+  const double sum = ended.said.sum_of_shares;
+  TSR_CHECK(std::abs(sum - 1) <= kShareTolerance, "the shares of the ranks of group ", group.name(),
+            " add up to ", sum, ", not to 1; set each rank's share to its rows / all rows");
 }
 
-void Ddp::State::check_passes(int64_t own, const std::vector<int64_t>& codes) {
+void Ddp::State::check_passes(int64_t own, const GroupReport& said) {
   RankGroup failed;
   std::map<int64_t, RankGroup> ranks_in;
-  for (size_t i = 0; i < codes.size(); ++i) {
-    const PassReport said = from_code(codes[i], own);
-    if (said.failed) failed.push_back(group.ranks()[i]);
-    ranks_in[said.pass].push_back(group.ranks()[i]);
+  for (size_t i = 0; i < said.passes.size(); ++i) {
+    if (said.failed[i]) failed.push_back(group.ranks()[i]);
+    ranks_in[said.passes[i]].push_back(group.ranks()[i]);
   }
   if (failed.empty() && ranks_in.size() == 1) return;
   std::vector<std::string> passes;
@@ -381,11 +401,12 @@ void Ddp::State::check_passes(int64_t own, const std::vector<int64_t>& codes) {
 }
 
 void Ddp::State::refuse(const EndedPass& ended) const {
-  for (const DdpBucket& bucket : buckets) {
-    const TrainedParameter* const changed = bucket.first_changed();
-    if (changed == nullptr) continue;
+  const auto& replaced = ended.said.replaced;
+  const auto first = std::ranges::find(replaced, true);
+  if (first != replaced.end()) {
+    const TrainedParameter& parameter = trained[static_cast<size_t>(first - replaced.begin())];
     throw StateError(
-        concat("parameter '", changed->name, "' was replaced before pass ", ended.number,
+        concat("parameter '", parameter.name, "' was replaced before pass ", ended.number,
                " on at least one rank of group ", group.name(),
                ", so its gradient is not reduced; construct Ddp again after parameters "
                "are replaced"));
@@ -420,7 +441,7 @@ void Ddp::set_share(double share) const {
 
 void Ddp::set_pass(int64_t number) const {
   TSR_CHECK(number >= 0, "the pass number must be ≥ 0, but is ", number, "; pass the step number");
-  state().report.pass.pass = number;
+  state().report.pass = number;
 }
 
 void Ddp::recover() const {
@@ -450,7 +471,7 @@ void Ddp::finish_reduce() const {
   if (!state.all_started()) {
     throw StateError("no reduction is in flight; call start_reduce() first");
   }
-  state.check_outcome(state.wait_for_buckets());
+  state.check_outcome(state.wait_for_sums());
 }
 
 void Ddp::broadcast_buffers() const {

@@ -61,9 +61,13 @@ DdpTensors ddp_tensors(const Module& module) {
 /// Only one backward pass may run at a time, and double backward is not supported. In a group of
 /// one rank, and in a fake world, nothing is reduced.
 ///
-/// Passes are numbered from 1, and the ranks send the numbers with the gradients. If a backward
-/// pass throws on one rank, every rank gets an error: that rank a StateError at its next call, the
-/// others a CommError in their current pass. All of them refuse further passes until recover().
+/// Passes are numbered from 1, and the ranks compare the numbers at the end of each reduction. If a
+/// backward pass throws on one rank, every rank gets an error: that rank a StateError at its next
+/// call, the others a CommError in their current pass. All of them refuse further passes until
+/// recover().
+///
+/// At the end of a reduction the host waits for what the other ranks report, e.g. these numbers.
+/// For the sums it waits as Work::wait() does: over NCCL the GPU waits instead.
 ///
 /// Threads: only one thread at a time may call backward() on the model, or a function of this
 /// class. Autograd calls the hooks on the thread that called backward(), for CUDA on its own thread
