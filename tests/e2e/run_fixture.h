@@ -30,6 +30,9 @@ inline std::string device_flag() {
   const char* const device = std::getenv("TESSERA_TEST_DEVICE");
   return device == nullptr ? "" : concat(" --device ", device);
 }
+inline bool is_on_gpu() {
+  return device_flag() == " --device cuda";
+}
 
 class TrainRun : public testing::Test {
  protected:

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <utility>
 
 #include "tessera/base/text.h"
 #include "tests/e2e/train_fixture.h"
@@ -17,32 +15,33 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testkit::Finished;
 
-// The rate grows until gradient norms are spikes; on some machines so many in a row that the run
-// ends. Shards that are kept gathered must take the weights of the checkpoint, too.
+// The rate grows until gradient norms are spikes. Shards that are kept gathered must take the
+// weights of the checkpoint, too. On a GPU, products of other layouts may add in another order; in
+// double precision, losses then differ by 1e-9 after so many steps.
 TEST_F(Train, RollsBackToTheSameWeightsInAllLayouts) {
-  std::optional<int> expected_code;
-  std::vector<std::pair<double, json>> expected;
+  std::vector<double> expected;
+  std::vector<json> expected_returns;
   for (const std::string way : {"ddp", "zero1", "fsdp --parallel.reshard=never"}) {
     fs::remove_all(run_);
     const Finished result = tessera(
-        fixed(concat("--train.steps=40 --optim.lr=1 --optim.warmup=39 --spike 1.5 --non-finite "
-                     "rollback --save-every 4 --check-replicas 1 --dp 2 --parallel.nproc=2 "
-                     "--dp-type ",
+        fixed(concat("--train.steps=32 --train.dtype=fp64 --optim.lr=0.24 --optim.warmup=31 "
+                     "--spike 1.3 --non-finite rollback --save-every 4 --check-replicas 1 --dp 2 "
+                     "--parallel.nproc=2 --dp-type ",
                      way)));
-    std::vector<std::pair<double, json>> found;
-    for (const json& step : steps()) {
-      found.emplace_back(step["loss"], step.value("rolled_back_to", json()));
-    }
-    if (!expected_code) {
-      expected_code = result.code;
-      expected = found;
-    }
-    EXPECT_EQ(result.code, *expected_code) << way << "\n" << result.err;
-    EXPECT_EQ(found, expected) << way;
+    ASSERT_EQ(result.code, 0) << way << "\n" << result.err;
     EXPECT_NE(result.err.find("the run continues with the weights after"), std::string::npos)
         << result.err;
-    const bool ends = result.err.find("has rolled back 4 times") != std::string::npos;
-    EXPECT_EQ(result.code, ends ? 1 : 0) << way << "\n" << result.err;
+    std::vector<json> returns;
+    for (const json& step : steps()) returns.push_back(step.value("rolled_back_to", json()));
+    if (expected.empty()) {
+      expected = losses();
+      expected_returns = returns;
+    }
+    EXPECT_EQ(returns, expected_returns) << way;
+    ASSERT_EQ(losses().size(), expected.size()) << way;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(losses()[i], expected[i], is_on_gpu() ? 1e-6 : 0) << way << ", step " << i;
+    }
   }
 }
 

@@ -10,6 +10,8 @@
 
 #include <optional>
 
+#include "tessera/hook/operator_override.h"
+#include "tessera/hook/storage_reads.h"
 #include "tessera/kernel/gpu_kernel.h"
 #include "tessera/kernel/norm.h"
 
@@ -61,7 +63,7 @@ class NormedSumOnGpu : public autograd::Function<NormedSumOnGpu> {
   static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
                                          const at::Tensor& weight,
                                          const std::optional<at::Tensor>& added, double eps) {
-    context->set_materialize_grads(false);  // The sum may have no other reader.
+    context->set_materialize_grads(false);  // Either result may have no reader.
     const at::Tensor other = added ? added->contiguous() : at::Tensor();
     const GpuNorm made = add_norm_on_gpu(x.contiguous(), other, weight, eps);
     context->save_for_backward({made.sum, weight, made.scales});
@@ -72,19 +74,27 @@ class NormedSumOnGpu : public autograd::Function<NormedSumOnGpu> {
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
+    const auto result = [&](const at::Tensor& of_sum, const at::Tensor& of_weight) {
+      const bool added = context->saved_data["added"].toBool();
+      return autograd::variable_list{of_sum, of_weight, added ? of_sum : at::Tensor(), {}};
+    };
+    if (!gradients[1].defined()) return result(gradients[0], {});
     const autograd::variable_list saved = context->get_saved_variables();
     const auto packed = [](const at::Tensor& x) { return x.defined() ? x.contiguous() : x; };
     const GpuNormGradients made = add_norm_backward_on_gpu(
-        packed(gradients[1]), packed(gradients[0]), saved[0], saved[1], saved[2]);
-    const at::Tensor of_weight = made.weight.to(saved[1].scalar_type());
-    const bool added = context->saved_data["added"].toBool();
-    return {made.sum, of_weight, added ? made.sum : at::Tensor(), {}};
+        gradients[1].contiguous(), packed(gradients[0]), saved[0], saved[1], saved[2]);
+    return result(made.sum, made.weight.to(saved[1].scalar_type()));
   }
 };
 
+// Kernels are no operators, so who watches or replaces operators on the weight would miss them.
+bool is_observed(const at::Tensor& weight) {
+  return StorageReads::watches(weight) || OperatorOverride::overrides(weight);
+}
+
 bool fits_kernels(const at::Tensor& x, const at::Tensor& weight) {
   return has_norm_kernels(x) && is_alike(x, weight) && weight.dim() == 1 &&
-         weight.size(0) == x.size(-1) && weight.is_contiguous();
+         weight.size(0) == x.size(-1) && weight.is_contiguous() && !is_observed(weight);
 }
 
 NormedSum normed_on_gpu(const at::Tensor& x, const at::Tensor& added, const at::Tensor& weight,
