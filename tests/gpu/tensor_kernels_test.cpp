@@ -199,12 +199,12 @@ TEST(TensorKernels, LossLeavesLogitsInTheirDtype) {
   });
 }
 
-struct Step {
+struct TensorStep {
   at::Tensor loss;
   Tensors gradients;
 };
 
-Step step_of(const World& world, at::Device device, bool sequence) {
+TensorStep step_of(const World& world, at::Device device, bool sequence) {
   Model model = llama_model(kSmallLlama, {.dtype = at::kFloat, .device = device});
   model.fill = [](const Parameters& all) { fill_llama(all, kSmallLlama, /*seed=*/1); };
   const Plan plan = train_plan(world.size(), {.tp = world.size()});
@@ -212,7 +212,7 @@ Step step_of(const World& world, at::Device device, bool sequence) {
       compose(model, realize(plan, world), {.batch = 2, .device = device, .sequence = sequence});
   at::manual_seed(7);
   const at::Tensor tokens = at::randint(kSmallLlama.vocab_size, {2, 17}, at::kLong);
-  Step step{.loss = engine.train_step(tokens.slice(1, 0, 16), tokens.slice(1, 1, 17)),
+  TensorStep step{.loss = engine.train_step(tokens.slice(1, 0, 16), tokens.slice(1, 1, 17)),
             .gradients = {}};
   for (const Parameter& parameter : engine.parameters()) {
     step.gradients.push_back(parameter.tensor.grad());
@@ -223,9 +223,9 @@ Step step_of(const World& world, at::Device device, bool sequence) {
 TEST(TensorKernels, AModelHasTheGradientsOfLibTorch) {
   run_ranks(2, [](World& world) {
     for (const bool sequence : {false, true}) {
-      const Step got = step_of(world, kGpu, sequence);
+      const TensorStep got = step_of(world, kGpu, sequence);
       const WithoutKernels plain;
-      const Step wanted = step_of(world, at::kCPU, sequence);
+      const TensorStep wanted = step_of(world, at::kCPU, sequence);
       RANK_EXPECT(is_near(got.loss, wanted.loss));
       for (size_t i = 0; i < wanted.gradients.size(); ++i) {
         RANK_EXPECT(is_near(got.gradients[i], wanted.gradients[i])) << i;

@@ -8,11 +8,11 @@
 
 namespace tessera TSR_API {
 
-/// One 16-bit parameter with its gradient and the state of AdamW. All tensors are contiguous.
+/// One parameter with its gradient and the state of AdamW. All tensors are contiguous.
 struct GpuAdamWTensor {
-  at::Tensor parameter;       // Gets the rounded weight.
+  at::Tensor parameter;       // In 16 bits, it gets the rounded weight.
   at::Tensor gradient;        // In the dtype of the parameter.
-  at::Tensor weight;          // The float32 copy of the parameter.
+  at::Tensor weight;          // The float32 copy of the parameter, or a float32 parameter itself.
   at::Tensor average;         // Of the gradients, in float32.
   at::Tensor square_average;  // Of the squared gradients, in float32.
   at::Tensor step;            // A float32 scalar: the number of steps, this one included.
@@ -29,7 +29,7 @@ struct GpuAdamWRates {
   at::Tensor gradient_factor;
 };
 
-/// Updates copies and states, and rounds the copies into the parameters, in one pass. Needs
+/// Updates weights and states, and rounds weights into 16-bit parameters, in one pass. Needs
 /// has_kernels(); parameters and gradients have one dtype.
 void adamw_on_gpu(const std::vector<GpuAdamWTensor>& tensors, const GpuAdamWRates& rates);
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tessera/base/export.h"
+#include "tessera/base/text.h"
+#include "tessera/kernel/gpu_kernel.h"
 
 /// Many tensors as the work of one kernel: each block has CHUNK elements of one of them.
 namespace tessera TSR_API {
@@ -29,9 +31,32 @@ Chunks chunks_of(std::span<const SideBySide> entries);
 /// CHUNK of such kernels.
 inline constexpr int64_t kChunk = 16384;
 
-/// Defines `entry_of`, which finds the entry of a block. The kernel's struct Entry has a pointer
-/// for each tensor, then `i64 size, first_block`.
+/// Starts such a kernel. Its parameters are `const Entry* entries, int count`, then `arguments`.
+template <class... Arguments>
+void launch_on(const Chunks& chunks, const GpuKernel& kernel, at::ScalarType dtype,
+               Arguments... arguments) {
+  kernel.launch(chunks.rows.device(),
+                {.dtype = dtype, .width = chunks.width, .constants = concat("-DCHUNK=", kChunk)},
+                {.blocks = chunks.blocks}, chunks.rows.const_data_ptr(),
+                static_cast<int32_t>(chunks.count), arguments...);
+}
+
+/// What their text shares: `entry_of_block` and `for_each_pack`, and for optimizers `scaled` and
+/// `store_weight`. The kernel's struct Entry has a pointer for each tensor, then `i64 size,
+/// first_block`.
 inline constexpr const char* kChunkSource = R"cuda(
+// N neighbours, loaded and stored at once.
+template <class Number, int N>
+struct alignas(sizeof(Number) * N) Neighbours { Number at[N]; };
+template <int N, class Number>
+__device__ __forceinline__ Neighbours<Number, N> load(const Number* from) {
+  return *reinterpret_cast<const Neighbours<Number, N>*>(from);
+}
+template <class Number, int N>
+__device__ __forceinline__ void store(Number* to, const Neighbours<Number, N>& values) {
+  *reinterpret_cast<Neighbours<Number, N>*>(to) = values;
+}
+
 template <class Entry>
 __device__ Entry entry_of(const Entry* entries, int count, i64 block) {
   int low = 0, high = count;
@@ -40,6 +65,46 @@ __device__ Entry entry_of(const Entry* entries, int count, i64 block) {
     (entries[middle].first_block <= block ? low : high) = middle;
   }
   return entries[low];
+}
+
+// For all threads of the block.
+template <class Entry>
+__device__ Entry entry_of_block(const Entry* entries, int count) {
+  __shared__ Entry shared;
+  if (threadIdx.x == 0) shared = entry_of(entries, count, i64(blockIdx.x));
+  __syncthreads();
+  return shared;
+}
+
+template <int N>
+struct Count {};
+
+// The threads share the elements of the block: `work(Count<N>(), at)` is for N of them.
+template <class Entry, class Work>
+__device__ __forceinline__ void for_each_pack(const Entry& entry, Work& work) {
+  const i64 begin = (blockIdx.x - entry.first_block) * CHUNK;
+  const i64 end = begin + CHUNK < entry.size ? begin + CHUNK : entry.size;
+  for (i64 at = begin + threadIdx.x * WIDTH; at < end; at += blockDim.x * WIDTH) {
+    if (at + WIDTH <= end) {
+      work(Count<WIDTH>(), at);
+    } else {
+      for (i64 i = at; i < end; ++i) work(Count<1>(), i);
+    }
+  }
+}
+
+// Without fusing it with an addition: the bits are those of gradients that were clipped before the step.
+__device__ __forceinline__ float scaled(T gradient, float factor) { return __fmul_rn(wide(gradient), factor); }
+
+// Also rounds it into the parameter. A float32 parameter is the weight itself.
+template <class Entry, int N>
+__device__ __forceinline__ void store_weight(const Entry& entry, i64 at, const Neighbours<float, N>& weight) {
+  store(entry.weight + at, weight);
+  if constexpr (sizeof(T) < sizeof(float)) {
+    Neighbours<T, N> rounded;
+    for (int i = 0; i < N; ++i) put(rounded.at[i], weight.at[i]);
+    store(entry.parameter + at, rounded);
+  }
 }
 )cuda";
 

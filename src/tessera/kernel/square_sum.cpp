@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "tessera/base/text.h"
 #include "tessera/kernel/chunks.h"
 #include "tessera/kernel/gpu_kernel.h"
 
@@ -18,24 +17,23 @@ struct Entry {
   i64 size, first_block;
 };
 
-extern "C" __global__ void square_sum(const Entry* entries, int count, double* sums) {
-  __shared__ Entry shared;
-  __shared__ double sum_of_warp[32];
-  if (threadIdx.x == 0) shared = entry_of(entries, count, i64(blockIdx.x));
-  __syncthreads();
-  const Entry entry = shared;
-  const i64 begin = (blockIdx.x - entry.first_block) * CHUNK;
-  const i64 end = begin + CHUNK < entry.size ? begin + CHUNK : entry.size;
-  float own = 0;
-  for (i64 at = begin + threadIdx.x * WIDTH; at < end; at += blockDim.x * WIDTH) {
-    if (at + WIDTH <= end) {
-      const Pack pack = load(entry.values + at);
-      for (int i = 0; i < WIDTH; ++i) own += wide(pack.at[i]) * wide(pack.at[i]);
-    } else {
-      for (i64 i = at; i < end; ++i) own += wide(entry.values[i]) * wide(entry.values[i]);
-    }
+struct OwnSum {
+  const T* values;
+  float sum;
+
+  template <int N>
+  __device__ void operator()(Count<N>, i64 at) {
+    const auto some = load<N>(values + at);
+    for (const T value : some.at) sum += wide(value) * wide(value);
   }
-  double sum = own;
+};
+
+extern "C" __global__ void square_sum(const Entry* entries, int count, double* sums) {
+  __shared__ double sum_of_warp[32];
+  const Entry entry = entry_of_block(entries, count);
+  OwnSum own{entry.values, 0};
+  for_each_pack(entry, own);
+  double sum = own.sum;
   for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
   if (threadIdx.x % 32 == 0) sum_of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
@@ -52,12 +50,7 @@ at::Tensor square_sum_on_gpu(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) entries.push_back({tensor});
   const Chunks chunks = chunks_of(entries);
   const at::Tensor sums = at::empty({chunks.blocks}, tensors[0].options().dtype(at::kDouble));
-  kSquareSum.launch(tensors[0].device(),
-                    {.dtype = tensors[0].scalar_type(),
-                     .width = chunks.width,
-                     .constants = concat("-DCHUNK=", kChunk)},
-                    {.blocks = chunks.blocks}, chunks.rows.const_data_ptr(),
-                    static_cast<int32_t>(chunks.count), sums.mutable_data_ptr());
+  launch_on(chunks, kSquareSum, tensors[0].scalar_type(), sums.mutable_data_ptr());
   return sums.sum();
 }
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -10,7 +9,6 @@
 
 #include "tessera/base/check.h"
 #include "tessera/kernel/adamw.h"
-#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/optim/learning_rate.h"
 
 namespace tessera {
@@ -24,12 +22,6 @@ AdamWOptions checked(const AdamWOptions& options) {
   TSR_CHECK(options.eps >= 0, "eps of AdamW must be ≥ 0, but is ", options.eps);
   TSR_CHECK(options.weight_decay >= 0, "weight decay must be ≥ 0, but is ", options.weight_decay);
   return options;
-}
-
-// In float32. A number of the host gets there without waiting for the device.
-at::Tensor on_device_of(const at::Tensor& parameter, const at::Tensor& factor) {
-  if (factor.device() == parameter.device()) return factor.to(at::kFloat);
-  return at::full({}, factor.item<double>(), parameter.options().dtype(at::kFloat));
 }
 
 }  // namespace
@@ -60,18 +52,16 @@ void AdamW::step(double learning_rate, const at::Tensor& gradient_factor) {
 }
 
 bool AdamW::step_on_gpu(double learning_rate, const at::Tensor& gradient_factor) {
-  const std::vector<MasterWeights::Copied> copied = weights_.copied();
-  if (copied.empty() || !has_kernels(copied[0].parameter)) return false;
+  const std::vector<MasterWeights::ForKernel> weights = weights_.for_kernel();
+  if (weights.empty()) return false;
   std::vector<GpuAdamWTensor> tensors;
   std::vector<at::Tensor> steps;
-  for (const auto& [index, parameter, gradient, weight] : copied) {
-    if (gradient.scalar_type() != copied[0].parameter.scalar_type()) return false;
-    if (parameter.scalar_type() != gradient.scalar_type()) return false;
+  for (const auto& [index, parameter, gradient, weight] : weights) {
     steps.push_back(steps_[index]);
-    tensors.push_back({parameter, gradient.contiguous(), weight, averages_[index],
-                       square_averages_[index], steps_[index]});
+    tensors.push_back(
+        {parameter, gradient, weight, averages_[index], square_averages_[index], steps_[index]});
   }
-  const at::Tensor factor = on_device_of(copied[0].parameter, gradient_factor);
+  const at::Tensor factor = weights_.on_device(gradient_factor);
   at::_foreach_add_(steps, at::isfinite(factor).to(at::kFloat));
   adamw_on_gpu(tensors, {.learning_rate = learning_rate,
                          .beta1 = options_.beta1,
@@ -79,7 +69,7 @@ bool AdamW::step_on_gpu(double learning_rate, const at::Tensor& gradient_factor)
                          .weight_decay = options_.weight_decay,
                          .eps = options_.eps,
                          .gradient_factor = factor});
-  for (const GpuAdamWTensor& one : tensors) one.parameter.unsafeGetTensorImpl()->bump_version();
+  MasterWeights::publish(weights);
   return true;
 }
 

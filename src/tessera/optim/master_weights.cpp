@@ -13,6 +13,7 @@
 #include <map>
 
 #include "tessera/base/check.h"
+#include "tessera/kernel/gpu_kernel.h"
 #include "tessera/optim/optimizer.h"
 #include "tessera/tensor/unallocated.h"
 
@@ -115,14 +116,28 @@ MasterWeights::Pending MasterWeights::pending(double gradient_factor) const {
   return pending;
 }
 
-std::vector<MasterWeights::Copied> MasterWeights::copied() const {
-  std::vector<Copied> all;
+std::vector<MasterWeights::ForKernel> MasterWeights::for_kernel() const {
+  std::vector<ForKernel> all;
   for (size_t i = 0; i < weights_.size(); ++i) {
-    if (!is_copy(i)) return {};
     const at::Tensor& parameter = parameters_[i].tensor;
-    if (parameter.grad().defined()) all.push_back({i, parameter, parameter.grad(), weights_[i]});
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    const bool fits = has_kernels(parameter) && parameter.is_contiguous() &&
+                      gradient.layout() == at::kStrided && is_alike(gradient, parameter) &&
+                      (all.empty() || is_alike(parameter, all[0].parameter));
+    if (!fits) return {};
+    all.push_back({i, parameter, gradient.contiguous(), weights_[i]});
   }
   return all;
+}
+
+at::Tensor MasterWeights::on_device(const at::Tensor& gradient_factor) const {
+  if (gradient_factor.device() == weights_[0].device()) return gradient_factor.to(at::kFloat);
+  return at::full({}, gradient_factor.item<double>(), weights_[0].options().dtype(at::kFloat));
+}
+
+void MasterWeights::publish(const std::vector<ForKernel>& changed) {
+  for (const ForKernel& one : changed) one.parameter.unsafeGetTensorImpl()->bump_version();
 }
 
 void MasterWeights::publish(const Pending& changed) const {

@@ -40,15 +40,21 @@ class MasterWeights {
   /// factor is non-finite.
   Pending pending(double gradient_factor) const;
 
-  /// A 16-bit parameter and its copy.
-  struct Copied {
+  /// A weight that a kernel of a GPU can update; all tensors are contiguous.
+  struct ForKernel {
     size_t index;          // In tensors().
-    at::Tensor parameter;  // In 16 bits.
-    at::Tensor gradient;   // Of the parameter; without a factor.
-    at::Tensor weight;     // The float32 copy.
+    at::Tensor parameter;  // In 16 bits, or the weight itself.
+    at::Tensor gradient;   // In the dtype of the parameter; without a factor.
+    at::Tensor weight;     // In float32.
   };
-  /// Those that have a gradient; empty if a parameter is its own weight.
-  std::vector<Copied> copied() const;
+  /// Those that have a gradient. Empty unless there are kernels, and all parameters and gradients
+  /// have one dtype.
+  std::vector<ForKernel> for_kernel() const;
+  /// A factor as a float32 scalar on the device of the weights. A number of the host gets there
+  /// without waiting for the device.
+  at::Tensor on_device(const at::Tensor& gradient_factor) const;
+  /// Tells autograd that a kernel has changed the parameters.
+  static void publish(const std::vector<ForKernel>& changed);
 
   /// Rounds the changed weights into their parameters, and tells autograd that they have changed.
   void publish(const Pending& changed) const;

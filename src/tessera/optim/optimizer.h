@@ -40,11 +40,13 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient. Those without one, and their state, do not
   /// change. The gradients count times `gradient_factor`, e.g. to clip them and to undo a loss
-  /// scale in one pass. It multiplies 16-bit gradients in float32, others in place.
+  /// scale in one pass. It multiplies 16-bit gradients in float32, others in place, where kernels
+  /// of a GPU leave them as they are.
   ///
   /// The factor is a float64 scalar on any device. If it is non-finite, nothing changes. The kernel
   /// of a GPU reads it there, so that the host can queue the update before it knows the norm of the
-  /// gradients.
+  /// gradients. There is none for float64, and none if dtypes of parameters or gradients differ:
+  /// then the host waits for the factor.
   virtual void step(double learning_rate, const at::Tensor& gradient_factor) = 0;
   /// The same with a number of the host.
   void step(double learning_rate, double gradient_factor = 1);

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "tessera/base/check.h"
+#include "tessera/kernel/sgd.h"
 #include "tessera/optim/learning_rate.h"
 
 namespace tessera {
@@ -31,6 +32,7 @@ Sgd::Sgd(const Parameters& parameters, const SgdOptions& options)
 void Sgd::step(double learning_rate, const at::Tensor& gradient_factor) {
   check_learning_rate(learning_rate);
   const at::NoGradGuard no_grad;
+  if (step_on_gpu(learning_rate, gradient_factor)) return;
   const MasterWeights::Pending pending = weights_.pending(gradient_factor.item<double>());
   if (pending.indices.empty()) return;
   const std::vector<at::Tensor> momenta =
@@ -40,6 +42,23 @@ void Sgd::step(double learning_rate, const at::Tensor& gradient_factor) {
                   options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
                   /*maximize=*/false, /*is_first_step=*/false);
   weights_.publish(pending);
+}
+
+bool Sgd::step_on_gpu(double learning_rate, const at::Tensor& gradient_factor) {
+  const std::vector<MasterWeights::ForKernel> weights = weights_.for_kernel();
+  if (weights.empty()) return false;
+  std::vector<GpuSgdTensor> tensors;
+  for (const auto& [index, parameter, gradient, weight] : weights) {
+    tensors.push_back(
+        {parameter, gradient, weight, momenta_.empty() ? at::Tensor() : momenta_[index]});
+  }
+  sgd_on_gpu(tensors, {.learning_rate = learning_rate,
+                       .momentum = options_.momentum,
+                       .weight_decay = options_.weight_decay,
+                       .nesterov = options_.nesterov,
+                       .gradient_factor = weights_.on_device(gradient_factor)});
+  MasterWeights::publish(weights);
+  return true;
 }
 
 std::vector<OptimizerState> Sgd::state() const {

@@ -25,6 +25,9 @@ class Sgd final : public Optimizer {
   std::vector<OptimizerState> state() const override;
 
  private:
+  /// In one kernel, if there is one for these parameters.
+  bool step_on_gpu(double learning_rate, const at::Tensor& gradient_factor);
+
   MasterWeights weights_;
   SgdOptions options_;
   std::vector<at::Tensor> momenta_;  // One per weight; none without momentum.

@@ -27,6 +27,10 @@ inline float rsqrtf(float x) {
   return 1 / sqrtf(x);
 }
 
+inline float __fmul_rn(float x, float y) {
+  return x * y;
+}
+
 inline void __syncthreads() {
   machine->synchronize_block();
 }
