@@ -213,7 +213,7 @@ TensorStep step_of(const World& world, at::Device device, bool sequence) {
   at::manual_seed(7);
   const at::Tensor tokens = at::randint(kSmallLlama.vocab_size, {2, 17}, at::kLong);
   TensorStep step{.loss = engine.train_step(tokens.slice(1, 0, 16), tokens.slice(1, 1, 17)),
-            .gradients = {}};
+                  .gradients = {}};
   for (const Parameter& parameter : engine.parameters()) {
     step.gradients.push_back(parameter.tensor.grad());
   }
