@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 
+#include "tessera/base/error.h"
 #include "tessera/kernel/fp8.h"
 #include "tessera/kernel/gpu_kernel.h"
 #include "tessera/layer/fp8.h"
@@ -301,6 +302,20 @@ TEST(Kernels, CrossEntropyCanBeWalkedTwice) {
   const Tensors of_weight = torch::autograd::grad({walked}, {weight});
   EXPECT_TRUE(of_x[0].equal(wanted[0]));
   EXPECT_TRUE(of_weight[0].equal(wanted[1]));
+}
+
+TEST(Kernels, CrossEntropyNoticesWhatItCannotReadAnyMore) {
+  const at::Tensor x = at::randn({1, 4, 64}, kGpu).requires_grad_();
+  const at::Tensor targets = at::zeros({1, 4}, at::TensorOptions(kGpu).dtype(at::kLong));
+  const at::Tensor logits = x * 1;
+  const at::Tensor changed = token_loss_sum(logits, targets, -1);
+  logits.div_(2);
+  EXPECT_THROW(changed.backward(), StateError);
+  const at::Tensor once = token_loss_sum(x * 1, targets, -1);
+  once.backward();
+  EXPECT_THROW(once.backward(), StateError) << "the gradient has taken the place of the logits";
+  const at::InferenceMode no_graph;
+  EXPECT_GT(token_loss_sum(x * 1, targets, -1).item<double>(), 0);
 }
 
 // Layers take what LibTorch's operators take.

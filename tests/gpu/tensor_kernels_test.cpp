@@ -145,9 +145,15 @@ Loss loss_of(const at::Tensor& whole, const at::Tensor& targets, const World& wo
   at::Tensor logits = leaf * 1;
   const at::Tensor before = held ? logits.detach() : at::Tensor();
   const at::Tensor copy = held ? before.clone() : at::Tensor();
+  const void* const place = logits.const_data_ptr();
+  bool is_in_place = false;
+  logits.register_hook([&](const at::Tensor& g) { is_in_place = g.const_data_ptr() == place; });
   const at::Tensor loss = vocabulary_loss(logits, targets, rows, pass, options);
   logits.reset();
   loss.backward();
+  const bool could_be =
+      !held && whole.scalar_type() != at::kDouble;  // Of which there are no kernels.
+  RANK_EXPECT(rows.rows.size() == 0 || is_in_place == could_be) << "where the gradient is";
   RANK_EXPECT(!held || before.equal(copy)) << "the gradient took the place of the logits";
   return {loss.detach(), leaf.grad()};
 }

@@ -241,6 +241,7 @@ TEST(DdpReplaced, OtherSizesAndDtypesAreNamedToo) {
         ddp.reduce();
       });
       RANK_EXPECT(contains(said, "parameter 'layer2.bias' was replaced")) << said;
+      RANK_EXPECT(bias.grad().sizes() == bias.sizes() && bias.grad().dtype() == bias.dtype());
     }
   });
 }

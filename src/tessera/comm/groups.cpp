@@ -82,14 +82,7 @@ void wait_until(const Group& group, std::string_view what, const std::function<b
     return;
   }
   const auto wait = [&](const Waiting& waiting) { wait_in_steps(waiting, is_done_within); };
-  try {
-    watch_all(world, std::string(what), group.timeout(), wait);
-  } catch (const CommError& error) {
-    // The GPU may wait for ever for what the group has sent over NCCL.
-    const auto& communicator = group.state().communicator();
-    if (communicator && communicator->is_nccl()) communicator->poison(error.what());
-    throw;
-  }
+  watch_all(world, std::string(what), group.timeout(), wait);
 }
 
 void check_together(const Group& group, std::string_view what, const std::function<void()>& check) {

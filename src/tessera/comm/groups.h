@@ -20,7 +20,7 @@ Group neighbours(const Group& group, int64_t size);
 
 /// Asks `is_done` again and again until it returns true, at first without a pause. CommError that
 /// names `what` and the rank if a rank of the group's world is lost meanwhile, or if the group's
-/// timeout expires; a group of NCCL is then unusable. In a world of one rank nothing ends the wait.
+/// timeout expires; groups of NCCL are then unusable. In a world of one rank nothing ends the wait.
 void wait_until(const Group& group, std::string_view what, const std::function<bool()>& is_done);
 
 /// **Collective.** Runs `check` on every rank of the group. If it throws on one rank, all throw:

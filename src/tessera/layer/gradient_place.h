@@ -4,16 +4,27 @@
 
 #include "tessera/base/export.h"
 
+namespace torch::autograd {
+struct AutogradContext;
+}
+
 /// For functions whose gradient may take the place of their input, which saves its memory.
 namespace tessera TSR_API {
 
-/// The vectors of x as the rows of a contiguous matrix, as a tensor that autograd does not know:
-/// its views would hold x. Keep it in AutogradContext::saved_data, since saved variables would
-/// count as readers.
-at::Tensor rows_below_autograd(const at::Tensor& x);
+/// In the forward pass: the vectors of x as the rows of a contiguous matrix, which it keeps for the
+/// backward pass. Autograd does not know of it, since saved variables and views would count as
+/// readers of x.
+at::Tensor keep_rows(torch::autograd::AutogradContext& context, const at::Tensor& x);
 
-/// In the backward pass, where the gradient of those rows may be written: in their place if nothing
-/// else can read them any more, otherwise in memory of its own.
-at::Tensor gradient_place(const at::Tensor& rows);
+/// What keep_rows() kept.
+struct KeptRows {
+  at::Tensor rows;
+  /// For their gradient: the rows themselves if nothing else can read them any more, otherwise
+  /// memory of its own.
+  at::Tensor gradient;
+};
+/// In the backward pass. Lets go of the rows, unless the graph is kept for another pass. StateError
+/// if x has changed since, or if they are gone.
+KeptRows take_rows(torch::autograd::AutogradContext& context);
 
 }  // namespace tessera

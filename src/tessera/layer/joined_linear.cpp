@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "tessera/kernel/gpu_kernel.h"
@@ -50,57 +52,82 @@ at::Tensor product(const at::Tensor& x, Layers layers, const Pass& pass) {
   return kept_or_computed(pass.kept, compute).at(0);
 }
 
+// Either all layers have biases or none has.
+std::vector<LinearWeights> layers_of(at::TensorList parameters) {
+  std::vector<LinearWeights> layers;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.dim() == 2) layers.push_back({parameter});
+  }
+  for (size_t i = layers.size(); i < parameters.size(); ++i) {
+    layers[i - layers.size()].bias = parameters[i];
+  }
+  return layers;
+}
+
 class JoinedLinear : public autograd::Function<JoinedLinear> {
  public:
   static autograd::variable_list forward(autograd::AutogradContext* context, const at::Tensor& x,
                                          at::TensorList parameters, const Pass& pass) {
+    const std::vector<LinearWeights> layers = layers_of(parameters);
     autograd::variable_list saved{x};
-    if (pass.deferred == nullptr) {
-      saved.insert(saved.end(), parameters.begin(), parameters.end());
-    } else {
-      // Not as saved variables: the backward needs the parameters themselves.
+    for (const LinearWeights& layer : layers) saved.push_back(layer.weight);
+    context->save_for_backward(std::move(saved));
+    context->saved_data["biases"] = static_cast<int64_t>(parameters.size() - layers.size());
+    if (pass.deferred != nullptr) {
+      // Saved variables are not the parameters themselves.
       context->saved_data["parameters"] = parameters.vec();
       context->saved_data["queue"] = held(*pass.deferred);
     }
-    context->save_for_backward(std::move(saved));
     keep(pass, *context);
-    const std::vector<LinearWeights> layers = layers_of(parameters);
     return split_result(product(x, layers, pass), layers);
   }
 
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
-    autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor x = saved[0];
-    const bool defers = context->saved_data.count("queue") > 0;
-    const Tensors parameters = defers ? context->saved_data["parameters"].toTensorVector()
-                                      : Tensors(saved.begin() + 1, saved.end());
-    const std::vector<LinearWeights> layers = layers_of(parameters);
+    const autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::TensorList weights = at::TensorList(saved).slice(1);
     const at::Tensor gradient = joined_gradient(gradients);
-    const Fp8 fp8 = kept_fp8(*context);
-    autograd::variable_list made(1 + parameters.size() + 1);
-    const at::TensorList all = parameters;
-    const at::TensorList weights = all.slice(0, layers.size());
+    const auto biases = static_cast<size_t>(context->saved_data["biases"].toInt());
+    autograd::variable_list made(1 + weights.size() + biases + 1);
     if (context->needs_input_grad(0)) {
-      made[0] = linear_input_gradient(gradient, *joined_rows(weights), fp8);
+      // A view of the weights has no part in a graph of its gradients.
+      const at::Tensor weight =
+          at::GradMode::is_enabled() ? at::cat(weights) : *joined_rows(weights);
+      made[0] = linear_input_gradient(gradient, weight, kept_fp8(*context));
     }
-    if (defers) {
-      queue_in(context->saved_data["queue"]).add([x, gradient, layers, fp8] {
-        accumulate_gradients(layers, x, gradient, gradient, fp8);
-      });
-      return made;
-    }
-    const size_t wanted = wanted_gradients(*context, 1, layers.size());
-    if (wanted > 0) {
-      const bool adds = kept_adds(*context) && wanted == layers.size();
-      std::ranges::copy(weight_gradients_to_add(weights, x, gradient, fp8, adds), made.begin() + 1);
-    }
-    const at::TensorList biases = all.slice(layers.size());
-    if (wanted_gradients(*context, 1 + layers.size(), biases.size()) > 0) {
-      std::ranges::copy(bias_gradients(biases, gradient),
-                        made.begin() + 1 + static_cast<std::ptrdiff_t>(layers.size()));
+    if (context->saved_data.count("queue") > 0) {
+      queue_in(context->saved_data["queue"]).add(product_later(*context, x, gradient));
+    } else {
+      make_gradients(*context, x, weights, gradient, made);
     }
     return made;
+  }
+
+ private:
+  static std::function<void()> product_later(autograd::AutogradContext& context,
+                                             const at::Tensor& x, const at::Tensor& gradient) {
+    const Tensors parameters = context.saved_data["parameters"].toTensorVector();
+    return [x, gradient, layers = layers_of(parameters), fp8 = kept_fp8(context)] {
+      accumulate_gradients(layers, x, gradient, gradient, fp8);
+    };
+  }
+
+  static void make_gradients(autograd::AutogradContext& context, const at::Tensor& x,
+                             at::TensorList weights, const at::Tensor& gradient,
+                             autograd::variable_list& made) {
+    const size_t wanted = wanted_gradients(context, 1, weights.size());
+    if (wanted > 0) {
+      const bool adds = kept_adds(context) && wanted == weights.size();
+      std::ranges::copy(weight_gradients_to_add(weights, x, gradient, kept_fp8(context), adds),
+                        made.begin() + 1);
+    }
+    const size_t first_bias = 1 + weights.size();
+    const size_t biases = made.size() - 1 - first_bias;
+    if (wanted_gradients(context, first_bias, biases) > 0) {
+      std::ranges::copy(bias_gradients(weights, gradient),
+                        made.begin() + static_cast<std::ptrdiff_t>(first_bias));
+    }
   }
 };
 
@@ -127,6 +154,8 @@ std::vector<at::Tensor> split_result(const at::Tensor& joined, Layers layers) {
 }
 
 at::Tensor joined_gradient(const Tensors& gradients) {
+  // A view has no part in a graph of the gradients.
+  if (at::GradMode::is_enabled()) return at::cat(gradients, -1);
   if (auto whole = joined_columns(gradients)) return *std::move(whole);
   return at::cat(gradients, -1);
 }
@@ -138,17 +167,6 @@ std::vector<at::Tensor> parameters_of(Layers layers) {
     if (layer.bias.defined()) parameters.push_back(layer.bias);
   }
   return parameters;
-}
-
-std::vector<LinearWeights> layers_of(at::TensorList parameters) {
-  std::vector<LinearWeights> layers;
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.dim() == 2) layers.push_back({parameter});
-  }
-  for (size_t i = layers.size(); i < parameters.size(); ++i) {
-    layers[i - layers.size()].bias = parameters[i];
-  }
-  return layers;
 }
 
 std::vector<at::Tensor> linear(const at::Tensor& x, Layers layers, const Pass& pass) {

@@ -28,7 +28,5 @@ at::Tensor joined_gradient(const std::vector<at::Tensor>& gradients);
 
 /// All weights, then those biases that are defined: an order for autograd's list of inputs.
 std::vector<at::Tensor> parameters_of(std::span<const LinearWeights> layers);
-/// The layers of such a list.
-std::vector<LinearWeights> layers_of(at::TensorList parameters);
 
 }  // namespace tessera

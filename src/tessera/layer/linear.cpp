@@ -150,8 +150,8 @@ std::vector<at::Tensor> weight_gradients_to_add(at::TensorList weights, const at
   return split_rows(linear_weight_gradient(x, gradient, fp8), weights);
 }
 
-std::vector<at::Tensor> bias_gradients(at::TensorList biases, const at::Tensor& gradient) {
-  return split_rows(as_matrix(gradient).sum(0), biases);
+std::vector<at::Tensor> bias_gradients(at::TensorList rows, const at::Tensor& gradient) {
+  return split_rows(as_matrix(gradient).sum(0), rows);
 }
 
 void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tensor& x,

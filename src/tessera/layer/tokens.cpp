@@ -41,10 +41,9 @@ class TokenLosses : public autograd::Function<TokenLosses> {
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& targets, int64_t ignored) {
-    const at::Tensor rows = rows_below_autograd(logits);
+    const at::Tensor rows = keep_rows(*context, logits);
     const at::Tensor flat = targets.flatten().contiguous();
     const GpuCrossEntropy made = cross_entropy_on_gpu(rows, flat, ignored);
-    context->saved_data["rows"] = rows;
     context->saved_data["targets"] = flat;
     context->saved_data["log_sums"] = made.log_sums;
     context->saved_data["ignored"] = ignored;
@@ -55,8 +54,7 @@ class TokenLosses : public autograd::Function<TokenLosses> {
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     auto& saved = context->saved_data;
-    const at::Tensor rows = saved["rows"].toTensor();
-    const at::Tensor out = gradient_place(rows);
+    const auto [rows, out] = take_rows(*context);
     cross_entropy_backward_on_gpu(gradients[0].contiguous(), rows, saved["targets"].toTensor(),
                                   saved["log_sums"].toTensor(), saved["ignored"].toInt(), out);
     return {out.view(saved["shape"].toIntVector()), {}, {}};

@@ -1,7 +1,7 @@
 #include "tessera/comm/internal/state.h"
 
 #include <algorithm>
-#include <exception>
+#include <chrono>
 #include <future>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -62,20 +62,18 @@ void check_ranks(const RankGroup& ranks, int64_t world_size) {
 
 using Backends = std::vector<c10::intrusive_ptr<c10d::Backend>>;
 
-// Aborting may take long, too, and then goes on beside the program.
-void abort_all(Backends backends) {
+// All at once, since each may wait for the kernels of another. That may take long, too, and then
+// goes on beside the program. The failure before is the one to report.
+void abort_all(const Backends& backends) {
   constexpr std::chrono::seconds kLongest{10};
-  std::packaged_task<void()> task([backends = std::move(backends)] {
-    for (const auto& backend : backends) {
-      try {
-        backend->abort();
-      } catch (const std::exception&) {  // The failure before is the one to report.
-      }
-    }
-  });
-  const std::future<void> end = task.get_future();
-  std::thread(std::move(task)).detach();
-  end.wait_for(kLongest);
+  std::vector<std::future<void>> ends;
+  for (const auto& backend : backends) {
+    std::packaged_task<void()> task([backend] { backend->abort(); });
+    ends.push_back(task.get_future());
+    std::thread(std::move(task)).detach();
+  }
+  const auto limit = std::chrono::steady_clock::now() + kLongest;
+  for (const auto& end : ends) end.wait_until(limit);
 }
 
 std::unique_ptr<Engine> make_engine(Backend backend, const LocalAddress& address) {
@@ -221,6 +219,12 @@ bool WorldState::can_finish_nccl() const {
          std::ranges::all_of(all, &Communicator::is_usable);
 }
 
+void WorldState::give_up_nccl(const std::string& reason) const {
+  for (const auto& communicator : communicators()) {
+    if (communicator->is_nccl()) communicator->poison(reason);
+  }
+}
+
 void WorldState::close() {
   // Attached values may hold groups, and groups hold this.
   std::map<std::type_index, std::shared_ptr<void>> attached;
@@ -241,7 +245,7 @@ void WorldState::close() {
         communicator->close(abandons ? Communicator::End::kAbandon : Communicator::End::kRelease);
     if (abandoned && communicator->is_nccl()) of_nccl.push_back(abandoned);
   }
-  if (has_failed && !of_nccl.empty()) abort_all(std::move(of_nccl));
+  if (has_failed && !of_nccl.empty()) abort_all(of_nccl);
   const std::lock_guard lock(mutex_);
   communicators_.clear();
   engines_.clear();
@@ -256,11 +260,16 @@ RankGroup all_ranks_of(const LaunchInfo& launch) {
 void watch_all(const WorldState& world, const std::string& what, std::chrono::milliseconds timeout,
                const std::function<void(const Waiting&)>& wait) {
   const RankGroup all_ranks = all_ranks_of(world.launch);
-  wait({.what = [&] { return what; },
-        .members = all_ranks,
-        .timeout = timeout,
-        .watchdog = world.watchdog.get(),
-        .recorder = world.recorder.get()});
+  try {
+    wait({.what = [&] { return what; },
+          .members = all_ranks,
+          .timeout = timeout,
+          .watchdog = world.watchdog.get(),
+          .recorder = world.recorder.get()});
+  } catch (const CommError& error) {
+    world.give_up_nccl(error.what());
+    throw;
+  }
 }
 
 GroupState::GroupState(std::shared_ptr<WorldState> world, RankGroup ranks,

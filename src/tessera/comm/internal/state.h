@@ -107,6 +107,8 @@ class WorldState {
   void check_open() const;
   /// Whether there are operations of NCCL that will end: none of its world has failed.
   bool can_finish_nccl() const;
+  /// Marks what NCCL connects as unusable: the GPU may wait for ever for what it has sent.
+  void give_up_nccl(const std::string& reason) const;
   /// Destroying a communicator of NCCL aborts its operations, for which it waits for the GPU, maybe
   /// for ever if a rank is lost. So it abandons all unless `nccl_has_ended`. If one has failed, it
   /// aborts those of NCCL, since what the GPU has waits behind them.
@@ -126,7 +128,7 @@ class WorldState {
 
 RankGroup all_ranks_of(const LaunchInfo& launch);
 
-/// Calls `wait`, during which all ranks of the world are watched.
+/// Calls `wait`, during which all ranks of the world are watched. If that fails, NCCL is given up.
 void watch_all(const WorldState& world, const std::string& what, std::chrono::milliseconds timeout,
                const std::function<void(const Waiting&)>& wait);
 

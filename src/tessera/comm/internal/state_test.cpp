@@ -116,12 +116,13 @@ TEST(Groups, OfNcclAreUnusableAfterAWaitThatFailed) {
     const auto world = std::make_shared<WorldState>();
     world->launch.world_size = 2;
     world->timeout = std::chrono::milliseconds(1);
-    const Group group(std::make_shared<GroupState>(world, all_ranks_of(world->launch),
-                                                   GroupOptions{.backend = Backend::kGloo}));
+    const GroupOptions options{.backend = Backend::kGloo};
+    const Group group(std::make_shared<GroupState>(world, all_ranks_of(world->launch), options));
+    const Group alone(std::make_shared<GroupState>(world, RankGroup{GlobalRank{0}}, options));
     Communicator& communicator = *group.state().communicator();
     Ends ends;
     communicator.backend([&] { return c10::make_intrusive<Engineless>(engine, ends); });
-    EXPECT_THROW(wait_until(group, "what never comes", [] { return false; }), CommError);
+    EXPECT_THROW(wait_until(alone, "what never comes", [] { return false; }), CommError);
     EXPECT_EQ(communicator.is_usable(), engine == "gloo");
     EXPECT_FALSE(world->can_finish_nccl());
   }

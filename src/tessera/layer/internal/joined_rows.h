@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/accumulate.h>
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +12,7 @@ namespace tessera::layer::detail {
 inline std::optional<at::Tensor> joined_rows(at::TensorList parts) {
   const at::Tensor& first = parts[0];
   const at::IntArrayRef row = first.sizes().slice(1);
-  const int64_t width = c10::multiply_integers(row);
+  const int64_t width = first.dim() == 1 ? 1 : first.size(1);
   int64_t rows = 0;
   for (const at::Tensor& part : parts) {
     const bool follows = part.is_alias_of(first) && part.is_contiguous() &&
@@ -22,9 +21,8 @@ inline std::optional<at::Tensor> joined_rows(at::TensorList parts) {
     if (!follows) return std::nullopt;
     rows += part.size(0);
   }
-  std::vector<int64_t> shape = first.sizes().vec();
-  shape[0] = rows;
-  return first.detach().as_strided(shape, first.strides());
+  if (first.dim() == 1) return first.detach().as_strided({rows}, {1});
+  return first.detach().as_strided({rows, width}, {width, 1});
 }
 
 /// The part of each matrix, or vector, in one that joins the rows of all.

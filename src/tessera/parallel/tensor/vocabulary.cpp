@@ -192,7 +192,7 @@ class VocabularyLossByKernels : public autograd::Function<VocabularyLossByKernel
  public:
   static at::Tensor forward(autograd::AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& targets, const c10::intrusive_ptr<LossCall>& call) {
-    const at::Tensor rows = rows_below_autograd(logits);
+    const at::Tensor rows = keep_rows(*context, logits);
     const at::Tensor flat = targets.flatten();
     const at::Tensor own = flat - call->vocabulary.rows.begin;
     const at::Tensor log_sums =
@@ -201,7 +201,6 @@ class VocabularyLossByKernels : public autograd::Function<VocabularyLossByKernel
     const at::Tensor picked = picked_logits(rows, largest, flat, call->vocabulary.rows);
     const LogitSums sums = sums_of_ranks({(log_sums - largest).exp(), picked}, call->group);
     const MeanLoss made = mean_loss(sums, flat, *call);
-    context->saved_data["rows"] = rows;
     context->saved_data["own"] = own;
     context->saved_data["log_sums"] = sums.sum.log() + largest;
     context->saved_data["targets"] = flat;
@@ -214,10 +213,9 @@ class VocabularyLossByKernels : public autograd::Function<VocabularyLossByKernel
   static autograd::variable_list backward(autograd::AutogradContext* context,
                                           const autograd::variable_list& gradients) {
     auto& saved = context->saved_data;
-    const at::Tensor rows = saved["rows"].toTensor();
+    const auto [rows, out] = take_rows(*context);
     const at::Tensor each = gradient_of_each(gradients[0], saved["count"].toTensor(),
                                              saved["targets"].toTensor(), call_of(*context));
-    const at::Tensor out = gradient_place(rows);
     if (rows.numel() > 0) {
       cross_entropy_backward_on_gpu(each.contiguous(), rows, saved["own"].toTensor(),
                                     saved["log_sums"].toTensor(), kNone, out);

@@ -101,7 +101,7 @@ void DdpBucket::give(const RankReport& own, const GroupReport& all) const {
     at::Tensor& gradient = parameter.tensor.mutable_grad();
     if (own.present[parameter.index]) {
       if (!has_views(i)) gradient.copy_(views_[i]);
-    } else if (all.present[parameter.index]) {
+    } else if (all.present[parameter.index] && !all.replaced[parameter.index]) {
       gradient = has_views(i) ? views_[i] : views_[i].to(parameter.tensor.scalar_type());
     }
   }
