@@ -18,7 +18,7 @@ at::Tensor keep_rows(torch::autograd::AutogradContext& context, const at::Tensor
 
 /// What keep_rows() kept.
 struct KeptRows {
-  at::Tensor rows;
+  at::Tensor rows;  // As keep_rows() has returned them.
   /// For their gradient: the rows themselves if nothing else can read them any more, otherwise
   /// memory of its own.
   at::Tensor gradient;
