@@ -154,9 +154,9 @@ std::vector<at::Tensor> split_result(const at::Tensor& joined, Layers layers) {
 }
 
 at::Tensor joined_gradient(const Tensors& gradients) {
-  // A view has no part in a graph of the gradients.
-  if (at::GradMode::is_enabled()) return at::cat(gradients, -1);
-  if (auto whole = joined_columns(gradients)) return *std::move(whole);
+  if (!at::GradMode::is_enabled()) {  // A view has no part in a graph of the gradients.
+    if (auto whole = joined_columns(gradients)) return *std::move(whole);
+  }
   return at::cat(gradients, -1);
 }
 

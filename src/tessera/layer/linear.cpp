@@ -26,8 +26,7 @@ void accumulate_weight_gradients(at::TensorList weights, const at::Tensor& x,
   const at::Tensor left = as_matrix(gradient).t();
   const at::Tensor right = as_matrix(x);
   if (!takes_fp8(left, right.t(), fp8)) return accumulate_product(weights, left, right);
-  std::vector<at::Tensor> parts = split_rows(linear_weight_gradient(x, gradient, fp8), weights);
-  for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(weights[i], std::move(parts[i]));
+  accumulate_gradients(weights, linear_weight_gradient(x, gradient, fp8));
 }
 
 at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight,
@@ -161,9 +160,7 @@ void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tenso
   const at::TensorList all = parameters;
   accumulate_weight_gradients(all.slice(0, layers.size()), x, gradient, fp8);
   const at::TensorList biases = all.slice(layers.size());
-  if (biases.empty()) return;
-  std::vector<at::Tensor> parts = bias_gradients(biases, for_biases);
-  for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(biases[i], std::move(parts[i]));
+  if (!biases.empty()) accumulate_gradients(biases, as_matrix(for_biases).sum(0));
 }
 
 }  // namespace tessera

@@ -111,17 +111,18 @@ void accumulate_gradient(const at::Tensor& parameter, at::Tensor gradient) {
   (*grad_accumulator(parameter))(std::move(gradients));
 }
 
+void accumulate_gradients(at::TensorList parameters, at::Tensor gradient) {
+  std::vector<at::Tensor> parts = split_rows(std::move(gradient), parameters);
+  for (size_t i = 0; i < parts.size(); ++i) accumulate_gradient(parameters[i], std::move(parts[i]));
+}
+
 void accumulate_product(at::TensorList parameters, const at::Tensor& left,
                         const at::Tensor& right) {
   const auto learns = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
   if (std::ranges::none_of(parameters, learns)) return;
   const at::NoGradGuard no_grad;
   if (!std::ranges::all_of(parameters, learns) || !add_to_gradients(parameters, left, right)) {
-    std::vector<at::Tensor> parts = split_rows(at::mm(left, right), parameters);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      accumulate_gradient(parameters[i], std::move(parts[i]));
-    }
-    return;
+    return accumulate_gradients(parameters, at::mm(left, right));
   }
   for (const at::Tensor& parameter : parameters) {
     const auto& hook = post_acc_grad_hooks(parameter);

@@ -45,6 +45,9 @@ class WeightGradients {
 /// parameter needs no gradient. The first gradient is kept without a copy if nobody else holds it.
 void accumulate_gradient(const at::Tensor& parameter, at::Tensor gradient);
 
+/// The same with a gradient whose rows several parameters share.
+void accumulate_gradients(at::TensorList parameters, at::Tensor gradient);
+
 /// The same with a product of two matrices, whose rows several parameters share. If there are
 /// gradients that lie behind each other in memory, the product adds to them directly, without a
 /// tensor of its own.

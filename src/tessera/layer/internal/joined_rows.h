@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tessera::layer::detail {
@@ -26,8 +27,8 @@ inline std::optional<at::Tensor> joined_rows(at::TensorList parts) {
 }
 
 /// The part of each matrix, or vector, in one that joins the rows of all.
-inline std::vector<at::Tensor> split_rows(const at::Tensor& joined, at::TensorList parts) {
-  if (parts.size() == 1) return {joined};
+inline std::vector<at::Tensor> split_rows(at::Tensor joined, at::TensorList parts) {
+  if (parts.size() == 1) return {std::move(joined)};
   std::vector<int64_t> rows;
   for (const at::Tensor& part : parts) rows.push_back(part.size(0));
   return joined.split_with_sizes(rows, 0);
