@@ -99,7 +99,8 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
     if (context->saved_data.count("queue") > 0) {
       queue_in(context->saved_data["queue"]).add(product_later(*context, x, gradient));
     } else {
-      make_gradients(*context, x, weights, gradient, made);
+      make_gradients(*context, weights, {1, 1 + weights.size(), biases}, {x, gradient, gradient},
+                     kept_fp8(*context), kept_adds(*context), made);
     }
     return made;
   }
@@ -111,23 +112,6 @@ class JoinedLinear : public autograd::Function<JoinedLinear> {
     return [x, gradient, layers = layers_of(parameters), fp8 = kept_fp8(context)] {
       accumulate_gradients(layers, x, gradient, gradient, fp8);
     };
-  }
-
-  static void make_gradients(autograd::AutogradContext& context, const at::Tensor& x,
-                             at::TensorList weights, const at::Tensor& gradient,
-                             autograd::variable_list& made) {
-    const size_t wanted = wanted_gradients(context, 1, weights.size());
-    if (wanted > 0) {
-      const bool adds = kept_adds(context) && wanted == weights.size();
-      std::ranges::copy(weight_gradients_to_add(weights, x, gradient, kept_fp8(context), adds),
-                        made.begin() + 1);
-    }
-    const size_t first_bias = 1 + weights.size();
-    const size_t biases = made.size() - 1 - first_bias;
-    if (wanted_gradients(context, first_bias, biases) > 0) {
-      std::ranges::copy(bias_gradients(weights, gradient),
-                        made.begin() + static_cast<std::ptrdiff_t>(first_bias));
-    }
   }
 };
 
@@ -158,6 +142,22 @@ at::Tensor joined_gradient(const Tensors& gradients) {
     if (auto whole = joined_columns(gradients)) return *std::move(whole);
   }
   return at::cat(gradients, -1);
+}
+
+void make_gradients(const autograd::AutogradContext& context, at::TensorList weights,
+                    const ParameterPlaces& places, const GradientOperands& of, Fp8 fp8, bool adds,
+                    Tensors& made) {
+  const auto put = [&](const Tensors& gradients, size_t first) {
+    std::ranges::copy(gradients, made.begin() + static_cast<std::ptrdiff_t>(first));
+  };
+  const size_t wanted = wanted_gradients(context, places.weights, weights.size());
+  if (wanted > 0 && !made[places.weights].defined()) {
+    const bool adds_all = adds && wanted == weights.size();
+    put(weight_gradients_to_add(weights, of.x, of.gradient, fp8, adds_all), places.weights);
+  }
+  if (wanted_gradients(context, places.biases, places.num_biases) > 0) {
+    put(bias_gradients(weights, of.gradient_for_bias), places.biases);
+  }
 }
 
 std::vector<at::Tensor> parameters_of(Layers layers) {

@@ -149,8 +149,8 @@ std::vector<at::Tensor> weight_gradients_to_add(at::TensorList weights, const at
   return split_rows(linear_weight_gradient(x, gradient, fp8), weights);
 }
 
-std::vector<at::Tensor> bias_gradients(at::TensorList rows, const at::Tensor& gradient) {
-  return split_rows(as_matrix(gradient).sum(0), rows);
+std::vector<at::Tensor> bias_gradients(at::TensorList weights, const at::Tensor& gradient) {
+  return split_rows(as_matrix(gradient).sum(0), weights);
 }
 
 void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tensor& x,

@@ -43,9 +43,8 @@ at::Tensor linear_weight_gradient(const at::Tensor& x, const at::Tensor& gradien
 /// has added to the gradients of the weights itself.
 std::vector<at::Tensor> weight_gradients_to_add(at::TensorList weights, const at::Tensor& x,
                                                 const at::Tensor& gradient, Fp8 fp8, bool adds);
-/// Those of the biases of one or several layers, likewise, of which each has as many elements as
-/// the entry of `rows` has rows: the bias or the weight of its layer.
-std::vector<at::Tensor> bias_gradients(at::TensorList rows, const at::Tensor& gradient);
+/// Those of the biases of layers with these weights, likewise.
+std::vector<at::Tensor> bias_gradients(at::TensorList weights, const at::Tensor& gradient);
 /// Accumulates the gradients of one layer, or of several with one input, like backward() does:
 /// `gradient` for the weights, `for_biases` for the biases.
 void accumulate_gradients(std::span<const LinearWeights> layers, const at::Tensor& x,

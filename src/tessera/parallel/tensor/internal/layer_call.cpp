@@ -1,50 +1,21 @@
 #include "tessera/parallel/tensor/internal/layer_call.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "tessera/base/check.h"
 #include "tessera/comm/collectives.h"
 #include "tessera/layer/linear.h"
-#include "tessera/layer/wanted_gradients.h"
 
 namespace tessera::tensor::detail {
 namespace {
 
-/// Some layers of a call that have one input.
-struct Part {
-  const LayerCall& call;
-  size_t first;  // Of the call's layers.
-  std::span<const LinearWeights> layers;
-
-  // Places in autograd's list of inputs.
-  size_t weights() const { return 1 + first; }
-  size_t biases() const {
-    const auto before = std::span(call.layers).first(first);
-    return 1 + call.layers.size() + parameters_of(before).size() - before.size();
-  }
-};
-
-void put(std::vector<at::Tensor> gradients, size_t at, std::vector<at::Tensor>& made) {
-  std::ranges::move(gradients, made.begin() + static_cast<std::ptrdiff_t>(at));
-}
-
-void make_gradients_of(const Part& part, const torch::autograd::AutogradContext& context,
-                       const GradientOperands& of, std::vector<at::Tensor>& made) {
-  const LayerCall& call = part.call;
-  const std::vector<at::Tensor> parameters = parameters_of(part.layers);
-  const at::TensorList all = parameters;
-  const size_t wanted = wanted_gradients(context, part.weights(), part.layers.size());
-  if (wanted > 0 && !made[part.weights()].defined()) {
-    const bool adds = call.adds_gradients && wanted == part.layers.size();
-    const at::TensorList weights = all.slice(0, part.layers.size());
-    put(weight_gradients_to_add(weights, of.x, of.gradient, call.fp8, adds), part.weights(), made);
-  }
-  const at::TensorList biases = all.slice(part.layers.size());
-  if (wanted_gradients(context, part.biases(), biases.size()) > 0) {
-    put(bias_gradients(biases, of.gradient_for_bias), part.biases(), made);
-  }
+// Of `count` layers of a call.
+ParameterPlaces places_of(const LayerCall& call, size_t first, size_t count) {
+  const std::span<const LinearWeights> layers = call.layers;
+  const auto num_biases = [&](size_t begin, size_t size) {
+    return parameters_of(layers.subspan(begin, size)).size() - size;
+  };
+  return {1 + first, 1 + layers.size() + num_biases(0, first), num_biases(first, count)};
 }
 
 }  // namespace
@@ -101,15 +72,16 @@ void make_gradients(const torch::autograd::AutogradContext& context, const Layer
   const size_t each = operands.size() == 1 ? call.layers.size() : 1;
   for (size_t i = 0; i < operands.size(); ++i) {
     const GradientOperands& of = operands[i];
-    const Part part{call, i, std::span(call.layers).subspan(i, each)};
+    const auto layers = std::span(call.layers).subspan(i, each);
     if (!call.deferred) {
-      make_gradients_of(part, context, of, made);
+      const std::vector<at::Tensor> parameters = parameters_of(layers);
+      tessera::make_gradients(context, at::TensorList(parameters).slice(0, each),
+                              places_of(call, i, each), of, call.fp8, call.adds_gradients, made);
       continue;
     }
-    call.deferred->add(
-        [layers = std::vector(part.layers.begin(), part.layers.end()), of, fp8 = call.fp8] {
-          accumulate_gradients(layers, of.x, of.gradient, of.gradient_for_bias, fp8);
-        });
+    call.deferred->add([layers = std::vector(layers.begin(), layers.end()), of, fp8 = call.fp8] {
+      accumulate_gradients(layers, of.x, of.gradient, of.gradient_for_bias, fp8);
+    });
   }
 }
 

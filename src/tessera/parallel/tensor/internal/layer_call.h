@@ -46,12 +46,6 @@ struct LayerCall : torch::CustomClassHolder {
 };
 using LayerCallPtr = c10::intrusive_ptr<LayerCall>;
 
-/// The operands of the gradients of one layer's parameters, or of those of all layers, joined.
-struct GradientOperands {
-  at::Tensor x;
-  at::Tensor gradient;           // For the weight.
-  at::Tensor gradient_for_bias;  // Of the positions that count for this rank's bias.
-};
 /// Puts the gradients of the parameters that are not there yet into `made`, whose entry 0 is for
 /// the input, or queues them if they are deferred. There are operands for each layer, or one for
 /// all.
